@@ -1,0 +1,29 @@
+//! A client of one Jupyter server: its REST API, and the channels of its kernels.
+//!
+//! It promises that a run ends exactly once, with its cause told apart, that a kernel is handed
+//! one run at a time in the order they came, and that the token is in no URL and in no error.
+
+mod channel;
+mod contents;
+mod conversation;
+mod dial;
+mod error;
+mod kernel;
+mod kernels;
+mod kernelspecs;
+mod path;
+mod rest;
+mod run;
+mod server;
+mod sessions;
+mod watch;
+mod wire;
+
+pub use contents::{Entry, EntryKind, TextFile, Written};
+pub use error::JupyterError;
+pub use kernel::{Cause, Ended, Event, Kernel, Run, RunStatus};
+pub use kernels::KernelModel;
+pub use kernelspecs::Kernelspecs;
+pub use path::{ContentsPath, PathError};
+pub use server::Server;
+pub use sessions::{KernelChoice, SessionModel};
