@@ -1,0 +1,46 @@
+//! Servers that run already: attached by address, never ended.
+
+use jiff::Timestamp;
+
+use super::super::{FleetError, LaunchRequest, ProviderError, Status};
+use super::launch::Asked;
+use super::{ATTACHED, Fleet, Launched, Sandbox};
+use crate::jupyter::{JupyterError, Server};
+
+impl Fleet {
+    /// Attaches the server that the request names, if it answers to the token.
+    pub(super) async fn attach(&self, asked: &Asked, digest: String) -> Result<Launched, FleetError> {
+        let request = &asked.request;
+        if let Some(wish) = wish(request) {
+            return Err(ProviderError::Unsupported { variant: ATTACHED, wish }.into());
+        }
+        let Some(url) = &request.server_url else {
+            let message = "variant jupyter-server needs server_url, and token if the server asks for one".to_owned();
+            return Err(JupyterError::InvalidUrl(message).into());
+        };
+        let server = Server::new(url, request.token.clone())?;
+        server.status().await?;
+        let mut record = self.intend(asked, digest, ATTACHED)?;
+        record.status = Status::Running;
+        record.url = Some(server.base_url().to_string());
+        record.last_activity_at = Timestamp::now();
+        let sandbox = self.admit(Sandbox::new(record, server, None, None))?;
+        Ok(Launched { sandbox, existing: false })
+    }
+}
+
+/// A wish that can't be kept for a server that somebody else runs.
+fn wish(request: &LaunchRequest) -> Option<&'static str> {
+    let wishes = [
+        ("environment", request.environment.is_some()),
+        ("environment_version", request.environment_version.is_some()),
+        ("gpu", request.gpu.is_some()),
+        ("image", request.image.is_some()),
+        ("cpu", request.cpu.is_some()),
+        ("memory", request.memory.is_some()),
+        ("env", !request.env.is_empty()),
+        ("ttl_seconds", request.ttl_seconds.is_some()),
+        ("idle_timeout_seconds", request.idle_timeout_seconds.is_some()),
+    ];
+    wishes.into_iter().find(|(_, wished)| *wished).map(|(wish, _)| wish)
+}

@@ -1,0 +1,98 @@
+//! A sandbox that runs.
+
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use jiff::Timestamp;
+
+use super::super::{Owner, Record, SandboxId, SandboxProvider, Status};
+use crate::jupyter::Server;
+
+/// A running sandbox.
+pub struct Sandbox {
+    id: SandboxId,
+    owner: Owner,
+    name: String,
+    server: Server,
+    /// Who made it; nobody here did when it was attached.
+    provider: Option<Arc<dyn SandboxProvider>>,
+    idle_timeout: Option<Duration>,
+    record: Mutex<Record>,
+}
+
+impl Sandbox {
+    pub(super) fn new(
+        record: Record,
+        server: Server,
+        provider: Option<Arc<dyn SandboxProvider>>,
+        idle_timeout: Option<Duration>,
+    ) -> Self {
+        Self {
+            id: record.id.clone(),
+            owner: record.owner.clone(),
+            name: record.name.clone(),
+            server,
+            provider,
+            idle_timeout,
+            record: Mutex::new(record),
+        }
+    }
+
+    /// Its id.
+    pub fn id(&self) -> &SandboxId {
+        &self.id
+    }
+
+    /// Its name.
+    pub fn name(&self) -> &str {
+        &self.name
+    }
+
+    /// Whose it is.
+    pub fn owner(&self) -> &Owner {
+        &self.owner
+    }
+
+    /// Its Jupyter.
+    pub fn server(&self) -> &Server {
+        &self.server
+    }
+
+    /// Its record as it is now.
+    pub fn record(&self) -> Record {
+        self.record.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    /// It is being used.
+    pub fn touch(&self) {
+        self.change(|record| record.last_activity_at = Timestamp::now());
+    }
+
+    /// Whether it can be used, as far as is known without asking it; the reason when not.
+    pub fn alive(&self) -> Result<(), String> {
+        if let Some(reason) = self.lost() {
+            return Err(reason);
+        }
+        let record = self.record.lock().unwrap_or_else(PoisonError::into_inner);
+        match record.status {
+            Status::Running => Ok(()),
+            Status::Terminating => Err("it is being ended".to_owned()),
+            status => Err(record.status_reason.clone().unwrap_or_else(|| format!("it is {}", status.as_str()))),
+        }
+    }
+
+    /// Why its processes are gone though nobody ended them, if so.
+    pub(super) fn lost(&self) -> Option<String> {
+        self.provider.as_ref()?.ended(&self.id)
+    }
+
+    pub(super) fn idle_timeout(&self) -> Option<Duration> {
+        self.idle_timeout
+    }
+
+    pub(super) fn change(&self, change: impl FnOnce(&mut Record)) -> Record {
+        let mut record = self.record.lock().unwrap_or_else(PoisonError::into_inner);
+        change(&mut record);
+        record.clone()
+    }
+}

@@ -1,0 +1,146 @@
+//! Sandboxes as local processes: one Jupyter server each, with its own directory and packages.
+//!
+//! It isolates nothing: cells run as the user who runs the gateway, and can read and write what
+//! that user can.
+
+mod directory;
+mod environment;
+mod interpreter;
+mod marks;
+mod server;
+mod variables;
+
+use std::collections::{HashMap, HashSet};
+use std::path::PathBuf;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use futures_util::future::BoxFuture;
+
+pub use marks::running_processes;
+
+use super::{Endpoint, FleetConfig, LaunchRequest, Plan, Progress, ProviderError, SandboxId, SandboxProvider};
+use directory::Directory;
+use environment::{Builder, Environment};
+use server::Process;
+
+/// How often a port that somebody else took meanwhile is replaced by another.
+const PORTS: usize = 5;
+
+/// The process provider.
+pub(super) struct ProcessProvider {
+    folder: PathBuf,
+    builder: Builder,
+    running: Mutex<HashMap<SandboxId, Arc<Process>>>,
+}
+
+impl ProcessProvider {
+    /// The provider of a data directory; builds nothing yet.
+    pub(super) fn new(config: &FleetConfig, instance: &str) -> Self {
+        let builder = Builder::new(config, instance);
+        Self { folder: config.data_dir.join("sandboxes"), builder, running: Mutex::default() }
+    }
+
+    fn running(&self) -> MutexGuard<'_, HashMap<SandboxId, Arc<Process>>> {
+        self.running.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    async fn start(&self, plan: &Plan, environment: &Environment) -> Result<Endpoint, ProviderError> {
+        let directory = Directory::new(&self.folder, &plan.id);
+        directory.make(environment, &plan.workspace).map_err(|error| failed(&error))?;
+        for _ in 0..PORTS {
+            let process = Process::spawn(plan, &directory, environment).await.map_err(|error| failed(&error))?;
+            let process = Arc::new(process);
+            self.running().insert(plan.id.clone(), Arc::clone(&process));
+            match process.listening().await {
+                Ok(()) => return Ok(Endpoint { url: process.url(&plan.base_url) }),
+                Err(_) if process.port_was_taken() => {}
+                Err(reason) => return Err(ProviderError::Failed(reason)),
+            }
+        }
+        Err(ProviderError::Failed("no free port was found on 127.0.0.1".to_owned()))
+    }
+
+    async fn end(&self, id: &SandboxId) -> Result<(), ProviderError> {
+        let name = id.as_str().to_owned();
+        let known = tokio::task::spawn_blocking(move || marks::belonging(&name, &HashSet::new()));
+        let known = known.await.unwrap_or_default();
+        let process = self.running().get(id).cloned();
+        if let Some(process) = &process {
+            process.ask_to_end().await;
+        }
+        marks::end_all(id.as_str(), known, self.grace()).await.map_err(ProviderError::Failed)?;
+        self.running().remove(id);
+        let directory = Directory::new(&self.folder, id);
+        directory.remove().map_err(|error| ProviderError::Failed(format!("its directory can't be removed: {error}")))
+    }
+}
+
+impl SandboxProvider for ProcessProvider {
+    fn variant(&self) -> &'static str {
+        "process"
+    }
+
+    fn accept(&self, request: &LaunchRequest) -> Result<(), ProviderError> {
+        let wishes = [
+            ("environment", request.environment.is_some()),
+            ("environment_version", request.environment_version.is_some()),
+            ("gpu", request.gpu.is_some()),
+            ("image", request.image.is_some()),
+            ("cpu", request.cpu.is_some()),
+            ("memory", request.memory.is_some()),
+            ("server_url", request.server_url.is_some()),
+            ("token", request.token.is_some()),
+        ];
+        match wishes.into_iter().find(|(_, wished)| *wished) {
+            Some((wish, _)) => Err(ProviderError::Unsupported { variant: self.variant(), wish }),
+            None => variables::check(&request.env),
+        }
+    }
+
+    fn prepare<'a>(&'a self, progress: &'a Progress) -> BoxFuture<'a, Result<(), ProviderError>> {
+        Box::pin(async move { self.builder.environment(progress).await.map(drop) })
+    }
+
+    fn launch<'a>(&'a self, plan: &'a Plan, progress: &'a Progress) -> BoxFuture<'a, Result<Endpoint, ProviderError>> {
+        Box::pin(async move {
+            let environment = self.builder.environment(progress).await?;
+            progress.say("starting Jupyter");
+            self.start(plan, &environment).await
+        })
+    }
+
+    fn ended(&self, id: &SandboxId) -> Option<String> {
+        self.running().get(id)?.ended()
+    }
+
+    fn terminate<'a>(&'a self, id: &'a SandboxId) -> BoxFuture<'a, Result<(), ProviderError>> {
+        Box::pin(self.end(id))
+    }
+
+    fn list(&self) -> BoxFuture<'_, Vec<(SandboxId, String)>> {
+        Box::pin(async {
+            let marked = tokio::task::spawn_blocking(marks::marked).await.unwrap_or_default();
+            marked.into_iter().map(|(id, instance)| (SandboxId::from_record(id), instance)).collect()
+        })
+    }
+
+    fn ready(&self) -> Result<(), String> {
+        self.builder.ready()
+    }
+}
+
+/// Whether this provider can run here: the sentence for `doctor`.
+pub(super) async fn doctor(config: &FleetConfig) -> Result<String, String> {
+    let python = interpreter::find(config.python.as_deref()).await?;
+    let builder = Builder::new(config, "doctor");
+    let built = if builder.is_built(&python) {
+        "its environment is built"
+    } else {
+        "its environment is built at the first start"
+    };
+    Ok(format!("Python {} ({}); {built}. Isolates nothing: cells run as you", python.version, python.program.display()))
+}
+
+fn failed(error: &std::io::Error) -> ProviderError {
+    ProviderError::Failed(error.to_string())
+}

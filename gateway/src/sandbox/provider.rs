@@ -1,0 +1,107 @@
+//! What makes and ends sandboxes. Names, readiness, limits, records and roll-back are the fleet's.
+
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+use std::time::Duration;
+
+use futures_util::future::BoxFuture;
+use secrecy::SecretString;
+
+use super::{LaunchRequest, Progress, SandboxId};
+use crate::answer::Code;
+
+/// A sandbox to be made.
+pub struct Plan {
+    /// Its id: everything that is made carries it.
+    pub id: SandboxId,
+    /// The gateway instance that looks after it; everything that is made carries it too.
+    pub instance: String,
+    /// The path that its Jupyter is to serve under, `/sandboxes/<id>/`.
+    pub base_url: String,
+    /// The token that its Jupyter is to ask for.
+    pub token: SecretString,
+    /// Its working directory, which outlives it.
+    pub workspace: PathBuf,
+    /// Variables for Jupyter and its kernels.
+    pub env: BTreeMap<String, String>,
+}
+
+/// Where a sandbox's Jupyter answers, soon.
+pub struct Endpoint {
+    /// Its URL, without the token.
+    pub url: String,
+}
+
+/// Why a provider could not do it.
+#[derive(Debug, thiserror::Error)]
+pub enum ProviderError {
+    /// It can't run on this machine, or not now.
+    #[error("No sandbox can be launched here now: {0}")]
+    Unavailable(String),
+    /// A wish that it can't keep.
+    #[error("The {variant} provider can't keep the wish '{wish}': leave it out, or choose another variant.")]
+    Unsupported {
+        /// The provider.
+        variant: &'static str,
+        /// The argument's name.
+        wish: &'static str,
+    },
+    /// An argument that no provider takes.
+    #[error("{0}")]
+    Invalid(String),
+    /// There is no provider of that name here.
+    #[error("There is no variant '{variant}' here; there are {known}.")]
+    Unknown {
+        /// What was asked for.
+        variant: String,
+        /// What there is.
+        known: String,
+    },
+    /// It tried and failed; what was made is taken down again.
+    #[error("The sandbox could not be launched and was taken down again: {0}")]
+    Failed(String),
+}
+
+impl ProviderError {
+    /// The code that callers get.
+    pub fn code(&self) -> Code {
+        match self {
+            Self::Unavailable(_) => Code::ProviderUnavailable,
+            Self::Invalid(_) => Code::ArgumentsInvalid,
+            Self::Unsupported { .. } | Self::Unknown { .. } => Code::ProviderUnsupported,
+            Self::Failed(_) => Code::SandboxLaunchFailed,
+        }
+    }
+}
+
+/// Makes and ends sandboxes of one kind.
+pub trait SandboxProvider: Send + Sync {
+    /// What callers call it.
+    fn variant(&self) -> &'static str;
+
+    /// Refuses a wish that it can't keep, by name.
+    fn accept(&self, request: &LaunchRequest) -> Result<(), ProviderError>;
+
+    /// Makes ready what launches need (an environment, an image); fast once that is there.
+    fn prepare<'a>(&'a self, progress: &'a Progress) -> BoxFuture<'a, Result<(), ProviderError>>;
+
+    /// Starts a sandbox; its Jupyter need not answer yet.
+    fn launch<'a>(&'a self, plan: &'a Plan, progress: &'a Progress) -> BoxFuture<'a, Result<Endpoint, ProviderError>>;
+
+    /// Why a sandbox that was launched is no longer there, if so.
+    fn ended(&self, id: &SandboxId) -> Option<String>;
+
+    /// Ends a sandbox and waits until nothing of it is left. Ending what isn't there is fine.
+    fn terminate<'a>(&'a self, id: &'a SandboxId) -> BoxFuture<'a, Result<(), ProviderError>>;
+
+    /// The ids of the sandboxes that exist, by their marks, with the instance that made each.
+    fn list(&self) -> BoxFuture<'_, Vec<(SandboxId, String)>>;
+
+    /// Whether it could launch now; the reason when not.
+    fn ready(&self) -> Result<(), String>;
+
+    /// How long it may take to end one.
+    fn grace(&self) -> Duration {
+        Duration::from_secs(10)
+    }
+}

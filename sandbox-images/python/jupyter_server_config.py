@@ -1,0 +1,58 @@
+"""How Jupyter runs in a Cellgate sandbox, in an image as well as in a local process.
+
+Everything that differs from sandbox to sandbox comes in variables, which are taken out of the
+environment here, before any kernel starts and inherits it.
+"""
+
+import os
+import sys
+
+from jupyter_server.serverapp import ServerApp
+
+c = get_config()  # noqa: F821
+
+
+def taken(name, default=None):
+    """The variable's value; kernels never see it."""
+    return os.environ.pop(name, default)
+
+
+# The token comes on stdin where the launcher can write there: a process's first environment stays readable in /proc
+# for as long as it lives.
+if taken("CELLGATE_TOKEN_STDIN"):
+    token = sys.stdin.readline().strip()
+    taken("JUPYTER_TOKEN")
+else:
+    token = taken("JUPYTER_TOKEN", "")
+if not token:
+    sys.exit("No token: set JUPYTER_TOKEN, or CELLGATE_TOKEN_STDIN and write the token to stdin.")
+
+# Jupyter would write a file with the token into its runtime directory.
+ServerApp.write_server_info_file = lambda self: None
+ServerApp.write_browser_open_files = lambda self: None
+
+c.IdentityProvider.token = token
+c.ServerApp.ip = taken("CELLGATE_IP", "*")
+c.ServerApp.port = int(taken("CELLGATE_PORT", "8888"))
+c.ServerApp.port_retries = 0
+c.ServerApp.base_url = taken("CELLGATE_BASE_URL", "/")
+c.ServerApp.root_dir = taken("CELLGATE_ROOT_DIR", os.getcwd())
+c.ServerApp.open_browser = False
+c.ServerApp.allow_root = True
+c.ServerApp.answer_yes = True
+c.ServerApp.quit_button = False
+c.ServerApp.terminals_enabled = False
+c.ServerApp.jpserver_extensions = {"jupyter_server_terminals": False}
+# The gateway is the only client, and reaches the server by other names than its own.
+c.ServerApp.allow_remote_access = True
+# What is deleted is gone: a sandbox has no desktop with a trash can.
+c.FileContentsManager.delete_to_trash = False
+# Jupyter drops output above these rates without a word; the gateway bounds what an answer holds.
+c.ZMQChannelsWebsocketConnection.limit_rate = False
+c.ZMQChannelsWebsocketConnection.iopub_data_rate_limit = 0
+c.ZMQChannelsWebsocketConnection.iopub_msg_rate_limit = 0
+# Ending idle kernels is the gateway's decision.
+c.MappingKernelManager.cull_idle_timeout = 0
+# Notebooks are large where they hold plots.
+c.ServerApp.max_body_size = 1 << 30
+c.ServerApp.max_buffer_size = 1 << 30
