@@ -1,0 +1,222 @@
+//! Settings: from flags, `CELLGATE_...` variables and a TOML file, in that order, with one set of
+//! names. A name that isn't known is an error that says the nearest.
+
+use std::ffi::OsString;
+use std::net::SocketAddr;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use anyhow::{Context, bail};
+use clap::{Args, Command};
+use secrecy::SecretString;
+
+use crate::answer::Limits;
+use crate::http::Access;
+use crate::sandbox::FleetConfig;
+use crate::telemetry::LogFormat;
+use crate::workspace::Policy;
+
+/// Variables that are no settings: the token, the configuration file, and the marks that a gateway
+/// finds when it runs inside a sandbox itself.
+const OTHER_VARIABLES: [&str; 4] = ["CELLGATE_TOKEN", "CELLGATE_CONFIG", "CELLGATE_SANDBOX", "CELLGATE_INSTANCE"];
+
+/// Everything an operator can set.
+#[derive(Args, Clone, Debug)]
+#[command(next_help_heading = "Settings (also CELLGATE_... variables, and keys of the configuration file)")]
+pub struct Settings {
+    /// TOML file with the settings below, such as `listen = "127.0.0.1:8717"`
+    #[arg(long, env = "CELLGATE_CONFIG", global = true, value_name = "FILE")]
+    pub config: Option<PathBuf>,
+    /// Address to serve on; the endpoint is /mcp. Port 0 lets the system choose
+    #[arg(long, env = "CELLGATE_LISTEN", global = true, value_name = "ADDRESS:PORT", default_value = "127.0.0.1:8717")]
+    pub listen: SocketAddr,
+    /// Where records, workspaces and their files are kept [default: ~/.local/share/cellgate]
+    #[arg(long, env = "CELLGATE_DATA_DIR", global = true, value_name = "DIR")]
+    pub data_dir: Option<PathBuf>,
+    /// Where the Python environment is built, once for all data directories [default: ~/.cache/cellgate]
+    #[arg(long, env = "CELLGATE_CACHE_DIR", global = true, value_name = "DIR")]
+    pub cache_dir: Option<PathBuf>,
+    /// The provider that launches sandboxes when a call names none
+    #[arg(long, env = "CELLGATE_VARIANT", global = true, value_name = "NAME", default_value = "process")]
+    pub variant: String,
+    /// The Python that the sandboxes' environment is made with [default: python3 on the PATH]
+    #[arg(long, env = "CELLGATE_PYTHON", global = true, value_name = "PATH")]
+    pub python: Option<PathBuf>,
+    /// File with the bearer token that callers have to show (or its text in CELLGATE_TOKEN)
+    #[arg(long, env = "CELLGATE_TOKEN_FILE", global = true, value_name = "FILE")]
+    pub token_file: Option<PathBuf>,
+    /// Host names that clients use besides localhost, comma-separated
+    #[arg(long, env = "CELLGATE_ALLOWED_HOSTS", global = true, value_name = "HOSTS", value_delimiter = ',')]
+    pub allowed_hosts: Vec<String>,
+    /// Origins of web pages that may call, comma-separated
+    #[arg(long, env = "CELLGATE_ALLOWED_ORIGINS", global = true, value_name = "ORIGINS", value_delimiter = ',')]
+    pub allowed_origins: Vec<String>,
+    /// Whether a call that needs a sandbox launches one when the caller has none [default: on loopback and stdio]
+    #[arg(long, env = "CELLGATE_AUTO_LAUNCH", global = true, value_name = "BOOL")]
+    pub auto_launch: Option<bool>,
+    /// Seconds that code may run when a call asks for 0
+    #[arg(long, env = "CELLGATE_EXECUTION_TIMEOUT", global = true, value_name = "SECONDS", default_value_t = 120, value_parser = clap::value_parser!(u64).range(1..))]
+    pub execution_timeout: u64,
+    /// Seconds that code may run at most
+    #[arg(long, env = "CELLGATE_EXECUTION_CEILING", global = true, value_name = "SECONDS", default_value_t = 3600, value_parser = clap::value_parser!(u64).range(1..))]
+    pub execution_ceiling: u64,
+    /// Seconds after which an unused sandbox ends
+    #[arg(long, env = "CELLGATE_IDLE_TIMEOUT", global = true, value_name = "SECONDS", default_value_t = 3600, value_parser = clap::value_parser!(u64).range(1..))]
+    pub idle_timeout: u64,
+    /// Sandboxes that one principal may have running
+    #[arg(long, env = "CELLGATE_MAX_SANDBOXES", global = true, value_name = "N", default_value_t = 8, value_parser = clap::value_parser!(u64).range(1..))]
+    pub max_sandboxes: u64,
+    /// Characters of text in one answer at most
+    #[arg(long, env = "CELLGATE_TEXT_LIMIT", global = true, value_name = "CHARACTERS", default_value_t = 100_000, value_parser = clap::value_parser!(u64).range(1000..))]
+    pub text_limit: u64,
+    /// Bytes of the structured half of one answer at most
+    #[arg(long, env = "CELLGATE_STRUCTURED_LIMIT", global = true, value_name = "BYTES", default_value_t = 1_000_000, value_parser = clap::value_parser!(u64).range(10_000..))]
+    pub structured_limit: u64,
+    /// Images above this size stand in `content` alone, not in the structured half
+    #[arg(long, env = "CELLGATE_IMAGE_LIMIT", global = true, value_name = "BYTES", default_value_t = 262_144)]
+    pub image_limit: u64,
+    /// How log lines look on stderr
+    #[arg(long, env = "CELLGATE_LOG_FORMAT", global = true, value_enum, default_value_t)]
+    pub log_format: LogFormat,
+}
+
+impl Settings {
+    /// Where records, workspaces and their files are kept.
+    pub fn data_dir(&self) -> PathBuf {
+        self.data_dir.clone().unwrap_or_else(|| user_dir("XDG_DATA_HOME", ".local/share"))
+    }
+
+    /// How sandboxes are made and kept.
+    pub fn fleet(&self) -> FleetConfig {
+        FleetConfig {
+            data_dir: self.data_dir(),
+            variant: self.variant.clone(),
+            max_per_principal: size(self.max_sandboxes),
+            idle_timeout: Duration::from_secs(self.idle_timeout),
+            cache_dir: self.cache_dir.clone().unwrap_or_else(|| user_dir("XDG_CACHE_HOME", ".cache")),
+            python: self.python.clone(),
+        }
+    }
+
+    /// What is decided about calls; `own_machine` when only this machine can reach the gateway.
+    pub fn policy(&self, own_machine: bool) -> Policy {
+        Policy {
+            execution_timeout: Duration::from_secs(self.execution_timeout),
+            execution_ceiling: Duration::from_secs(self.execution_ceiling),
+            auto_launch: self.auto_launch.unwrap_or(own_machine),
+            attach: own_machine,
+        }
+    }
+
+    /// How large answers may get.
+    pub fn limits(&self) -> Limits {
+        Limits {
+            text_chars: size(self.text_limit),
+            structured_bytes: size(self.structured_limit),
+            image_bytes: size(self.image_limit),
+        }
+    }
+
+    /// Who may reach the endpoint.
+    ///
+    /// # Errors
+    /// When the address can be reached from other machines and there is no token, or the token's
+    /// file can't be read.
+    pub fn access(&self) -> anyhow::Result<Access> {
+        let token = self.token()?;
+        if token.is_none() && !self.listen.ip().is_loopback() {
+            bail!(
+                "{} can be reached from other machines, so callers need a token: set CELLGATE_TOKEN or --token-file, or listen on 127.0.0.1",
+                self.listen
+            );
+        }
+        Ok(Access {
+            token,
+            allowed_hosts: self.allowed_hosts.clone(),
+            allowed_origins: self.allowed_origins.clone(),
+        })
+    }
+
+    fn token(&self) -> anyhow::Result<Option<SecretString>> {
+        let text = match (&self.token_file, std::env::var("CELLGATE_TOKEN")) {
+            (Some(file), _) => std::fs::read_to_string(file).with_context(|| format!("the token file {} can't be read", file.display()))?,
+            (None, Ok(text)) => text,
+            (None, Err(_)) => return Ok(None),
+        };
+        let text = text.trim();
+        if text.is_empty() {
+            bail!("the token is empty: put one into CELLGATE_TOKEN or the token file, or unset them");
+        }
+        Ok(Some(SecretString::from(text)))
+    }
+}
+
+fn size(setting: u64) -> usize {
+    usize::try_from(setting).unwrap_or(usize::MAX)
+}
+
+fn user_dir(variable: &str, below_home: &str) -> PathBuf {
+    let base = std::env::var_os(variable).filter(|dir| !dir.is_empty()).map(PathBuf::from);
+    let home = || std::env::var_os("HOME").map(|home| PathBuf::from(home).join(below_home));
+    base.or_else(home).unwrap_or_else(std::env::temp_dir).join("cellgate")
+}
+
+/// Makes the configuration file's values the defaults of `command`, and refuses unknown names.
+///
+/// # Errors
+/// When the file can't be read, or it or the environment has a name that no setting has.
+pub fn with_file(mut command: Command, arguments: &[OsString]) -> anyhow::Result<Command> {
+    let names = names(&command);
+    refuse_unknown_variables(&names)?;
+    let Some(file) = file(arguments) else { return Ok(command) };
+    let text = std::fs::read_to_string(&file).with_context(|| format!("the configuration file {} can't be read", file.display()))?;
+    let table: toml::Table = text.parse().with_context(|| format!("{} is not TOML", file.display()))?;
+    for (key, value) in table {
+        let name = key.replace('-', "_");
+        if name == "config" || !names.contains(&name) {
+            bail!("{}: there is no setting '{key}'{}", file.display(), nearest(&name, &names));
+        }
+        let values = values(&value).with_context(|| format!("{}: '{key}' has to be a text, a number or a list of texts", file.display()))?;
+        command = command.mut_arg(name, |argument| argument.default_values(values));
+    }
+    Ok(command)
+}
+
+fn names(command: &Command) -> Vec<String> {
+    command.get_arguments().filter(|argument| argument.get_env().is_some()).map(|argument| argument.get_id().to_string()).collect()
+}
+
+fn file(arguments: &[OsString]) -> Option<PathBuf> {
+    let flags: Vec<String> = arguments.iter().map(|argument| argument.to_string_lossy().into_owned()).collect();
+    let position = flags.iter().position(|flag| flag == "--config");
+    let following = position.and_then(|at| flags.get(at + 1)).map(PathBuf::from);
+    let joined = || flags.iter().find_map(|flag| flag.strip_prefix("--config=").map(PathBuf::from));
+    following.or_else(joined).or_else(|| std::env::var_os("CELLGATE_CONFIG").map(PathBuf::from)).filter(|path| path != Path::new(""))
+}
+
+fn values(value: &toml::Value) -> Option<Vec<String>> {
+    match value {
+        toml::Value::String(text) => Some(vec![text.clone()]),
+        toml::Value::Integer(number) => Some(vec![number.to_string()]),
+        toml::Value::Boolean(flag) => Some(vec![flag.to_string()]),
+        toml::Value::Array(items) => items.iter().map(|item| item.as_str().map(str::to_owned)).collect(),
+        _ => None,
+    }
+}
+
+fn refuse_unknown_variables(names: &[String]) -> anyhow::Result<()> {
+    for (variable, _) in std::env::vars_os() {
+        let variable = variable.to_string_lossy().into_owned();
+        let Some(name) = variable.strip_prefix("CELLGATE_") else { continue };
+        let name = name.to_lowercase();
+        if !OTHER_VARIABLES.contains(&variable.as_str()) && !names.contains(&name) {
+            bail!("there is no setting for the variable {variable}{}", nearest(&name, names));
+        }
+    }
+    Ok(())
+}
+
+fn nearest(name: &str, names: &[String]) -> String {
+    let nearest = names.iter().max_by(|a, b| strsim::jaro_winkler(name, a).total_cmp(&strsim::jaro_winkler(name, b)));
+    nearest.map_or(String::new(), |nearest| format!("; the nearest is '{nearest}'"))
+}

@@ -1,0 +1,164 @@
+//! The protocol's face: which tool, who is calling, and the sealed answer. The transports hand
+//! their requests to one [`Gateway`].
+
+mod calling;
+mod metering;
+
+use std::borrow::Cow;
+use std::panic::AssertUnwindSafe;
+use std::sync::{Arc, LazyLock};
+use std::time::Instant;
+
+use futures_util::FutureExt;
+use rmcp::model::{
+    CallToolRequestParams, CallToolResponse, CallToolResult, CacheScope, ContentBlock, Implementation, JsonObject,
+    ListToolsResult, MetaObject, PaginatedRequestParams, ServerCapabilities, ServerConfig, Tool, ToolAnnotations,
+};
+use rmcp::service::RequestContext;
+use rmcp::{ErrorData, RoleServer, ServerHandler};
+use serde_json::Value;
+
+use crate::answer::{Answer, Block, Code, Failure, Limits, Sealed, seal};
+use crate::tools::{CATALOGUE, Entry, find};
+use crate::workspace::{Call, Caller, Workspaces};
+
+/// How a model is told to work with the tools; under 1,500 characters.
+const INSTRUCTIONS: &str = "\
+Cellgate runs Jupyter notebooks in sandboxes that you launch, use and terminate.
+- Start with launch_sandbox (or just call a tool: where that is allowed, a default sandbox starts). One sandbox is active; \
+pass sandbox_name to reach another one.
+- use_notebook opens or creates a notebook under a name and makes it current. Pass notebook_name in each call when you work \
+with several.
+- Address cells by cell_id: an index changes as soon as a cell is inserted above. Every answer names the cell it acted on; \
+read_notebook shows all ids.
+- insert_execute_code_cell writes and runs a cell in one step and keeps it in the notebook; execute_code runs something aside \
+and saves nothing. Change notebooks only with these tools, never by writing the .ipynb file.
+- A call that runs code waits for its end. For long code pass a larger timeout. After a timeout the kernel was interrupted and \
+keeps its variables; after kernel.died they are lost: run the cells you need again.
+- An exception in your code is an output with status error, not a failed call. A failed call has an error code and says what to \
+do next.
+- Files outlive a sandbox: terminate_sandbox when done, launch the same name to go on.";
+
+/// One gateway, in front of all sandboxes. Cheap to clone: transports make one for each request.
+#[derive(Clone)]
+pub struct Gateway {
+    workspaces: Arc<Workspaces>,
+    limits: Limits,
+}
+
+impl Gateway {
+    /// A gateway to these workspaces whose answers keep within `limits`.
+    pub fn new(workspaces: Arc<Workspaces>, limits: Limits) -> Self {
+        Self { workspaces, limits }
+    }
+
+    /// Everything that callers have.
+    pub fn workspaces(&self) -> &Arc<Workspaces> {
+        &self.workspaces
+    }
+
+    async fn answer(&self, tool: &Entry, arguments: Value, context: &RequestContext<RoleServer>) -> Sealed {
+        let begun = Instant::now();
+        let (progress, forwarding) = calling::progress(context);
+        let call = Call { cancel: context.ct.clone(), progress };
+        let (owner, workspace) = calling::identity(context);
+        let caller = Caller::new(&self.workspaces, owner, &workspace, call);
+        let result = AssertUnwindSafe(tool.call(arguments, &caller)).catch_unwind().await;
+        let mut result = result.unwrap_or_else(|_| Err(panicked(tool.contract.tool)));
+        note(&mut result, caller.take_notes());
+        drop(caller);
+        // What was said on the way reaches the client before the answer does.
+        forwarding.await;
+        let sealed = seal(&tool.contract, result, &self.limits, &self.workspaces.fleet().secrets());
+        metering::called(tool.contract.tool, begun.elapsed(), &sealed);
+        sealed
+    }
+}
+
+impl ServerHandler for Gateway {
+    fn get_info(&self) -> ServerConfig {
+        let capabilities = ServerCapabilities::builder().enable_tools().build();
+        ServerConfig::new(capabilities)
+            .with_server_info(Implementation::new("cellgate", env!("CARGO_PKG_VERSION")))
+            .with_instructions(INSTRUCTIONS)
+    }
+
+    async fn list_tools(
+        &self,
+        _: Option<PaginatedRequestParams>,
+        _: RequestContext<RoleServer>,
+    ) -> Result<ListToolsResult, ErrorData> {
+        // The catalogue is the same for everyone and for as long as the process lives.
+        Ok(ListToolsResult::with_all_items(TOOLS.clone()).with_ttl_ms(3_600_000).with_cache_scope(CacheScope::Public))
+    }
+
+    fn get_tool(&self, name: &str) -> Option<Tool> {
+        TOOLS.iter().find(|tool| tool.name == name).cloned()
+    }
+
+    async fn call_tool(
+        &self,
+        request: CallToolRequestParams,
+        context: RequestContext<RoleServer>,
+    ) -> Result<CallToolResponse, ErrorData> {
+        let Some(tool) = find(&request.name) else {
+            return Err(ErrorData::invalid_params(unknown_tool(&request.name), None));
+        };
+        let arguments = Value::Object(request.arguments.unwrap_or_default());
+        let sealed = self.answer(tool, arguments, &context).await;
+        Ok(result(sealed).into())
+    }
+}
+
+/// The tools as they are advertised.
+static TOOLS: LazyLock<Vec<Tool>> = LazyLock::new(|| CATALOGUE.iter().map(advertised).collect());
+
+fn advertised(tool: &Entry) -> Tool {
+    let hints = tool.hints;
+    let mut annotations = ToolAnnotations::new().idempotent(hints.idempotent).open_world(hints.open_world);
+    annotations.title = Some(tool.title.to_owned());
+    let annotations = if hints.read_only { annotations.read_only(true) } else { annotations.destructive(true) };
+    Tool::new(tool.contract.tool, Cow::Owned(tool.description.clone()), object(&tool.input_schema))
+        .with_raw_output_schema(object(&tool.output_schema))
+        .with_annotations(annotations)
+}
+
+fn object(schema: &Value) -> Arc<JsonObject> {
+    Arc::new(schema.as_object().cloned().unwrap_or_default())
+}
+
+fn result(sealed: Sealed) -> CallToolResult {
+    let mut result = CallToolResult::default();
+    result.content = sealed.content.into_iter().map(block).collect();
+    result.structured_content = Some(sealed.structured);
+    result.is_error = Some(sealed.is_error);
+    result.meta = (!sealed.meta.is_empty()).then_some(MetaObject(sealed.meta));
+    result
+}
+
+fn block(block: Block) -> ContentBlock {
+    match block {
+        Block::Text(text) => ContentBlock::text(text),
+        Block::Image { mime_type, data } => ContentBlock::image(data, mime_type),
+    }
+}
+
+fn note(result: &mut Result<Answer, Failure>, notes: Vec<String>) {
+    match result {
+        Ok(answer) => answer.notes.splice(0..0, notes).for_each(drop),
+        Err(failure) => failure.notes.splice(0..0, notes).for_each(drop),
+    }
+}
+
+fn panicked(tool: &str) -> Failure {
+    tracing::error!(tool, "a tool panicked");
+    Failure::new(Code::Internal, format!("{tool} failed inside the gateway; this is a fault in Cellgate. What it was doing may be half done: look before you call it again."))
+}
+
+fn unknown_tool(name: &str) -> String {
+    let shown: String = name.chars().take(64).collect();
+    let nearest = CATALOGUE.iter().map(|tool| tool.contract.tool).max_by(|a, b| {
+        strsim::jaro_winkler(&shown, a).total_cmp(&strsim::jaro_winkler(&shown, b))
+    });
+    format!("There is no tool '{shown}'; the nearest is '{}'.", nearest.unwrap_or_default())
+}

@@ -1,0 +1,68 @@
+//! Who is calling, from what a request carries, and how it hears of progress.
+
+use std::time::Instant;
+
+use futures_util::future::BoxFuture;
+use rmcp::RoleServer;
+use rmcp::model::ProgressNotificationParam;
+use rmcp::service::RequestContext;
+use tokio::sync::mpsc;
+
+use crate::sandbox::{Owner, Progress};
+
+/// The `_meta` key, and the header, by which any client can name its workspace.
+const WORKSPACE_META: &str = "cellgate/workspace";
+const WORKSPACE_HEADER: &str = "cellgate-workspace";
+
+/// Tenant, principal and workspace of a request (the principal is what the HTTP side found in the
+/// credential, `local` where there is none).
+pub(super) fn identity(context: &RequestContext<RoleServer>) -> (Owner, String) {
+    let parts = context.extensions.get::<http::request::Parts>();
+    let owner = parts.and_then(|parts| parts.extensions.get::<Owner>()).cloned().unwrap_or_else(Owner::local);
+    (owner, workspace(context, parts))
+}
+
+/// The workspace: named in the URL, a header or `_meta`; else the session; else the client's name;
+/// else the process.
+fn workspace(context: &RequestContext<RoleServer>, parts: Option<&http::request::Parts>) -> String {
+    let header = |name: &str| {
+        let value = parts?.headers.get(name)?.to_str().ok()?;
+        (!value.is_empty()).then(|| value.to_owned())
+    };
+    let in_url = || {
+        let query = parts?.uri.query()?.as_bytes();
+        let (_, name) = url::form_urlencoded::parse(query).find(|(key, _)| key == "workspace")?;
+        (!name.is_empty()).then(|| name.into_owned())
+    };
+    let in_meta = || Some(context.meta.get(WORKSPACE_META)?.as_str()?.to_owned());
+    let client = || Some(format!("client:{}", context.client_info()?.name));
+    in_url()
+        .or_else(|| header(WORKSPACE_HEADER))
+        .or_else(in_meta)
+        .map(|name| format!("named:{name}"))
+        .or_else(|| header("mcp-session-id").map(|id| format!("session:{id}")))
+        .or_else(|| parts.and_then(|_| client()))
+        .unwrap_or_else(|| "process".to_owned())
+}
+
+/// Where a tool says how it is getting on, and the task that carries it to the client until the
+/// last holder is gone. Silent when the client gave no progress token.
+pub(super) fn progress(context: &RequestContext<RoleServer>) -> (Progress, BoxFuture<'static, ()>) {
+    let Some(token) = context.meta.get_progress_token() else {
+        return (Progress::default(), Box::pin(std::future::ready(())));
+    };
+    let (sender, mut news) = mpsc::unbounded_channel::<String>();
+    let peer = context.peer.clone();
+    let begun = Instant::now();
+    let forwarding = tokio::spawn(async move {
+        let mut last = 0.0;
+        while let Some(message) = news.recv().await {
+            // Progress has to rise from one notification to the next.
+            last = begun.elapsed().as_secs_f64().max(last + 0.001);
+            let news = ProgressNotificationParam::new(token.clone(), last).with_message(message);
+            // A client that is gone hears nothing more; its call goes on or is cancelled on its own.
+            let _ = peer.notify_progress(news).await;
+        }
+    });
+    (Progress::new(sender), Box::pin(async move { drop(forwarding.await) }))
+}

@@ -1,0 +1,25 @@
+//! Logs, on stderr only: stdout belongs to the protocol on stdio and to people elsewhere.
+
+use tracing_subscriber::EnvFilter;
+
+/// How log lines look.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, clap::ValueEnum)]
+pub enum LogFormat {
+    /// For people.
+    #[default]
+    Text,
+    /// One JSON object a line.
+    Json,
+}
+
+/// Starts logging. `RUST_LOG` narrows or widens it; the protocol library logs whole messages
+/// below WARN, so it stays there unless asked for.
+pub fn start(format: LogFormat, default: &str) {
+    let filter = EnvFilter::try_from_default_env().unwrap_or_else(|_| EnvFilter::new(default));
+    let builder = tracing_subscriber::fmt().with_env_filter(filter).with_writer(std::io::stderr).with_target(false);
+    // A second start, in tests, keeps the first one's settings.
+    let _ = match format {
+        LogFormat::Text => builder.compact().try_init(),
+        LogFormat::Json => builder.json().try_init(),
+    };
+}

@@ -1,0 +1,152 @@
+//! What a run is answered with.
+
+use serde_json::{Map, Value, json};
+
+use super::Caller;
+use super::execution::Ran;
+use super::failure::{gone, jupyter_failure};
+use super::notebooks::Target;
+use crate::answer::{Answer, Code, Failure, render};
+use crate::jupyter::{Cause, Ended, JupyterError, RunStatus};
+use crate::nbformat::CellRef;
+
+/// The answer of a cell's run; `saved` says whether its outputs are in the file.
+pub(super) async fn of_cell(
+    caller: &Caller,
+    target: &Target,
+    id: &str,
+    (ran, saved): (Ran, Result<(), Failure>),
+) -> Result<Answer, Failure> {
+    // Others may have moved the cell, or deleted it, while it ran.
+    let index = match target.document.read().await {
+        Ok(notebook) => notebook.find(&CellRef { id: Some(id.to_owned()), index: None }).ok(),
+        Err(_) => None,
+    };
+    let cell = json!({"id": id, "index": index, "type": "code"});
+    let place = format!("cell {} (id {id}) of notebook '{}'", index.map_or("?".to_owned(), |i| i.to_string()), target.open.name);
+    let note = summary(&ran.ended, &place, target.open.sandbox.as_str());
+    let mut extra = Map::new();
+    extra.insert("cell".to_owned(), cell);
+    extra.insert("notebook".to_owned(), target.tag());
+    let answer = answer(ran, extra, note).map_err(|failure| failure.cell_id(id));
+    let Err(failure) = saved else { return answer.map(|answer| answer.cell_id(id)) };
+    match answer {
+        Ok(answer) => Err(unsaved(answer, failure).cell_id(id)),
+        failed => {
+            caller.note(format!("The outputs are not in the notebook: {}", failure.message));
+            failed
+        }
+    }
+}
+
+/// The answer of a run that no notebook keeps.
+pub(super) fn of_code(kernel: &str, ran: Ran) -> Result<Answer, Failure> {
+    let sandbox = ran.sandbox.name().to_owned();
+    let mut extra = Map::new();
+    extra.insert("sandbox".to_owned(), Value::from(sandbox.clone()));
+    extra.insert("kernel_id".to_owned(), Value::from(kernel));
+    let note = summary(&ran.ended, "code", &sandbox);
+    answer(ran, extra, note)
+}
+
+fn answer(ran: Ran, mut extra: Map<String, Value>, note: String) -> Result<Answer, Failure> {
+    let ended = &ran.ended;
+    extra.insert("status".to_owned(), ended.status.as_str().into());
+    extra.insert("execution_count".to_owned(), ended.execution_count.into());
+    extra.insert("seconds".to_owned(), json!((ended.seconds * 1000.0).round() / 1000.0));
+    if let Some((ename, evalue)) = &ended.exception {
+        extra.insert("exception".to_owned(), json!({"ename": ename, "evalue": evalue}));
+    }
+    let parts = render(&ran.outputs);
+    if matches!(ended.status, RunStatus::Ok | RunStatus::Error) {
+        let mut answer = Answer::outputs(parts).note(note);
+        answer.extra = extra;
+        return Ok(answer);
+    }
+    let mut failure = failure(&ran);
+    failure.parts = parts;
+    failure.extra.extend(extra);
+    Err(failure)
+}
+
+fn summary(ended: &Ended, place: &str, sandbox: &str) -> String {
+    let count = ended.execution_count.map_or(String::new(), |count| format!("[{count}] "));
+    format!("{count}{place} in sandbox '{sandbox}': {} in {:.2} s", ended.status.as_str(), ended.seconds)
+}
+
+fn failure(ran: &Ran) -> Failure {
+    let (ended, limit) = (&ran.ended, ran.limit.as_secs());
+    match (&ended.cause, ended.status) {
+        (Some(Cause::StillRunning), RunStatus::Timeout | RunStatus::Interrupted) => Failure::new(
+            Code::KernelBusy,
+            format!("The code was stopped after {limit} s or by a cancel, but it ignored the interrupt and is still running. Call restart_notebook to end it (its variables are lost), or wait for it."),
+        ),
+        (Some(Cause::StillRunning), _) => Failure::new(
+            Code::KernelBusy,
+            "The kernel is still busy with earlier code, so this was not run. Wait and call again, or call restart_notebook (its variables are lost).",
+        ),
+        (Some(Cause::Cancelled), _) => {
+            Failure::new(Code::ExecutionCancelled, "The run was cancelled and interrupted; the kernel keeps its variables.")
+        }
+        (Some(Cause::CancelledInQueue), _) => {
+            Failure::new(Code::ExecutionCancelled, "The call was cancelled before the code started; nothing was run.")
+        }
+        (Some(Cause::RestartedByCaller), _) => {
+            Failure::new(Code::ExecutionCancelled, "The kernel was restarted while this ran: its variables are lost. Run the code again if it is still wanted.")
+        }
+        (Some(Cause::KernelRestarted), _) => Failure::new(
+            Code::KernelDied,
+            "The kernel died while this ran (killed, out of memory, or it exited) and was restarted: all variables are lost. Run the cells that this one needs again.",
+        ),
+        (Some(Cause::KernelDead), _) => Failure::new(
+            Code::KernelDied,
+            "The kernel died and could not be restarted: all variables are lost. The next run starts a new one.",
+        ),
+        (Some(Cause::KernelDeleted), _) => Failure::new(
+            Code::KernelDied,
+            "The kernel was shut down by someone else: all variables are lost. Call again and a new kernel starts; run the cells that this one needs first.",
+        ),
+        (Some(Cause::Unauthorized), _) => unauthorized(ran),
+        (Some(Cause::ServerUnreachable(why)), _) => unreachable(ran, why, "Jupyter can't be reached"),
+        (Some(Cause::ConnectionLost(why)), _) => unreachable(ran, why, "the connection to the kernel was lost"),
+        (None, RunStatus::Timeout) => Failure::new(
+            Code::ExecutionTimeout,
+            format!("The code ran longer than {limit} s and was interrupted; what it had printed is kept and the kernel keeps its variables. Pass a larger timeout to let it finish."),
+        ),
+        (None, _) => Failure::new(
+            Code::ExecutionCancelled,
+            "The run was interrupted from outside; the kernel keeps its variables. Run it again if it is still wanted.",
+        ),
+    }
+}
+
+fn unreachable(ran: &Ran, why: &str, what: &str) -> Failure {
+    if let Err(reason) = ran.sandbox.alive() {
+        return gone(ran.sandbox.name(), &reason);
+    }
+    let message = format!(
+        "While the code ran, {what} ({why}); whether it finished is unknown. Look at the sandbox with list_kernels before you run it again."
+    );
+    Failure::new(Code::JupyterUnreachable, message)
+}
+
+fn unauthorized(ran: &Ran) -> Failure {
+    let host = ran.sandbox.server().base_url().host_str().unwrap_or_default().to_owned();
+    jupyter_failure(&ran.sandbox, &JupyterError::Unauthorized { host })
+}
+
+/// The code ran well but its outputs could not be saved: that is said, and nothing of them is lost.
+fn unsaved(answer: Answer, failure: Failure) -> Failure {
+    let message = format!(
+        "The code ran, and this is what came out, but it could not be saved in the notebook: {}",
+        failure.message
+    );
+    let parts = match answer.body {
+        crate::answer::Body::Outputs(parts) => parts,
+        _ => Vec::new(),
+    };
+    let mut failed = Failure::new(failure.code, message);
+    failed.parts = parts;
+    *failed.extra = answer.extra;
+    failed
+}
