@@ -1,0 +1,156 @@
+//! The gateway's own end, planned or not: nothing is left over and files are whole.
+
+use std::path::Path;
+use std::time::Duration;
+
+use serde_json::{Value, json};
+use tempfile::TempDir;
+
+use crate::harness::{Client, Gateway, Start, eventually, marked, mentioning, validate_notebook};
+
+const LAUNCH: Duration = Duration::from_secs(900);
+
+/// Starts a child that outlives its kernel, and one that leaves the kernel's session too.
+fn with_children(number: u32) -> String {
+    format!(
+        "import subprocess, time\nsubprocess.Popen(['sleep', '{number}'])\nsubprocess.Popen(['sleep', '{number}'], start_new_session=True)\n\
+         for i in range(600):\n    print('tick', i, flush=True)\n    time.sleep(0.1)"
+    )
+}
+
+async fn running(data: &Path, number: u32) -> (Gateway, crate::harness::Running) {
+    let gateway = Start::default().data(data).serve();
+    let client = Client::connect(gateway.url()).await;
+    client.call_within(LAUNCH, "launch_sandbox", json!({"sandbox_name": "box"})).await.ok();
+    client.call("use_notebook", json!({"notebook_name": "n", "notebook_path": "n.ipynb", "mode": "create"})).await.ok();
+    let arguments = json!({"cell_index": 0, "cell_source": with_children(number), "progress_interval": 1});
+    let mut run = client.start("insert_execute_code_cell", arguments);
+    run.progress_with("tick").await;
+    assert_eq!(mentioning(&format!("sleep {number}")).len(), 2);
+    (gateway, run)
+}
+
+async fn assert_clean(data: &Path, number: u32) {
+    let words = format!("sleep {number}");
+    let clean = || marked(data).is_empty() && mentioning(&words).is_empty();
+    eventually("no process is left", Duration::from_secs(15), clean).await;
+    validate_notebook(&data.join("workspaces/local/box/n.ipynb"));
+}
+
+/// The gateway works again, on the same files.
+async fn assert_works(gateway: &Gateway) {
+    let client = Client::connect(gateway.url()).await;
+    let listed = client.call("list_sandboxes", json!({})).await.ok();
+    let records = listed.get("result").as_array().unwrap().clone();
+    assert!(records.iter().all(|record: &Value| record["status"] != "running"), "{records:?}");
+    client.call_within(LAUNCH, "launch_sandbox", json!({"sandbox_name": "box"})).await.ok();
+    client.call("use_notebook", json!({"notebook_name": "n", "notebook_path": "n.ipynb"})).await.ok();
+    let read = client.call("read_cell", json!({"cell_index": 0})).await.ok();
+    assert!(read.get("source").as_str().unwrap().contains("subprocess"));
+    client.call("insert_execute_code_cell", json!({"cell_index": -1, "cell_source": "40 + 2"})).await.ok().says("42");
+}
+
+#[tokio::test]
+async fn a_gateway_killed_during_a_run_leaves_nothing_after_its_next_start() {
+    let data = TempDir::new().expect("a directory");
+    let (gateway, run) = running(data.path(), 98_701).await;
+    gateway.kill();
+    run.drop_connection();
+    let next = Start::default().data(data.path()).serve();
+    assert_clean(data.path(), 98_701).await;
+    assert_works(&next).await;
+}
+
+#[tokio::test]
+async fn a_gateway_killed_during_a_launch_leaves_nothing_after_its_next_start() {
+    let data = TempDir::new().expect("a directory");
+    // The environment is built first, so that the kill falls into the launch itself.
+    {
+        let gateway = Start::default().data(data.path()).serve();
+        let client = Client::connect(gateway.url()).await;
+        client.call_within(LAUNCH, "launch_sandbox", json!({"sandbox_name": "first"})).await.ok();
+    }
+    assert!(marked(data.path()).is_empty(), "{:?}", marked(data.path()));
+    for delay in [0, 100, 300, 600, 900] {
+        let gateway = Start::default().data(data.path()).serve();
+        let client = Client::connect(gateway.url()).await;
+        let launching = tokio::spawn(async move {
+            client.request("tools/call", json!({"name": "launch_sandbox", "arguments": {"sandbox_name": "box"}})).await
+        });
+        // Not a wait for something: the kill has to fall into different moments of a launch.
+        tokio::time::sleep(Duration::from_millis(delay)).await;
+        gateway.kill();
+        launching.abort();
+        let next = Start::default().data(data.path()).serve();
+        let clean = || marked(data.path()).is_empty();
+        eventually("no process is left", Duration::from_secs(15), clean).await;
+        let client = Client::connect(next.url()).await;
+        let listed = client.call("list_sandboxes", json!({})).await.ok();
+        let statuses: Vec<&Value> =
+            listed.get("result").as_array().unwrap().iter().map(|record| &record["status"]).collect();
+        let ended = ["terminated", "failed", "lost"];
+        assert!(
+            statuses.iter().all(|status| ended.contains(&status.as_str().unwrap())),
+            "after {delay} ms: {statuses:?}"
+        );
+    }
+    let next = Start::default().data(data.path()).serve();
+    let client = Client::connect(next.url()).await;
+    client.call("launch_sandbox", json!({"sandbox_name": "box"})).await.ok();
+    client.call("execute_code", json!({"code": "1"})).await.ok();
+}
+
+#[tokio::test]
+async fn an_interrupt_in_the_middle_of_a_run_leaves_nothing() {
+    for signal in ["INT", "TERM"] {
+        let data = TempDir::new().expect("a directory");
+        let (gateway, run) = running(data.path(), 98_702).await;
+        let status = gateway.end_by(signal).await;
+        assert!(status.success(), "{signal}: {status}");
+        run.drop_connection();
+        assert_clean(data.path(), 98_702).await;
+        let next = Start::default().data(data.path()).serve();
+        assert_works(&next).await;
+    }
+}
+
+#[tokio::test]
+async fn an_interrupt_during_a_launch_leaves_nothing() {
+    let data = TempDir::new().expect("a directory");
+    let gateway = Start::default().data(data.path()).serve();
+    let client = Client::connect(gateway.url()).await;
+    let launching = client.start("launch_sandbox", json!({"sandbox_name": "box"}));
+    eventually("the launch has begun", LAUNCH, || !marked(data.path()).is_empty()).await;
+    gateway.end_by("INT").await;
+    launching.drop_connection();
+    assert!(marked(data.path()).is_empty(), "{:?}", marked(data.path()));
+}
+
+#[tokio::test]
+async fn a_second_gateway_on_the_same_data_leaves_the_first_ones_sandboxes_alone() {
+    let data = TempDir::new().expect("a directory");
+    let first = Start::default().data(data.path()).serve();
+    let client = Client::connect(first.url()).await;
+    client.call_within(LAUNCH, "launch_sandbox", json!({"sandbox_name": "mine"})).await.ok();
+    client.call("execute_code", json!({"code": "x = 'still here'"})).await.ok();
+    {
+        let second = Start::default().data(data.path()).serve();
+        let other = Client::connect(second.url()).await;
+        other.call_within(LAUNCH, "launch_sandbox", json!({"sandbox_name": "theirs"})).await.ok();
+    }
+    assert_eq!(client.call("execute_code", json!({"code": "print(x)"})).await.ok().outputs().trim(), "still here");
+}
+
+#[tokio::test]
+async fn a_terminated_sandbox_leaves_no_process_not_even_one_that_left_its_session() {
+    let gateway = Gateway::start();
+    let client = Client::connect(gateway.url()).await;
+    client.call_within(LAUNCH, "launch_sandbox", json!({"sandbox_name": "box"})).await.ok();
+    let code = "import subprocess\nsubprocess.Popen(['sleep', '98703'])\nsubprocess.Popen(['sleep', '98703'], start_new_session=True)\n\
+                subprocess.Popen(['setsid', 'sh', '-c', 'sleep 98703; true'])";
+    client.call("execute_code", json!({"code": code})).await.ok();
+    assert!(!mentioning("sleep 98703").is_empty());
+    client.call("terminate_sandbox", json!({"sandbox_name": "box"})).await.ok();
+    assert!(mentioning("sleep 98703").is_empty(), "{:?}", mentioning("sleep 98703"));
+    assert!(marked(gateway.data()).is_empty());
+}

@@ -1,0 +1,24 @@
+//! The gateway from outside: real processes, real kernels, over MCP.
+
+#[path = "../harness/lib.rs"]
+mod harness;
+
+mod arguments;
+mod case_edits;
+mod case_outputs;
+mod case_runs;
+mod cells;
+mod crashes;
+mod eras;
+mod execution;
+mod faults;
+mod foreign;
+mod hostile;
+mod http;
+mod kernels;
+mod listings;
+mod notebooks;
+mod python_client;
+mod sandboxes;
+mod settings;
+mod tool_list;

@@ -1,0 +1,28 @@
+//! A real gateway, started and called from outside, the way a client does.
+//!
+//! Every answer that passes through here is held against the contract (`check`), whatever the
+//! test that asked for it wants to know.
+
+mod check;
+mod client;
+mod desk;
+mod files;
+mod gateway;
+mod jupyter;
+mod processes;
+mod python;
+mod reply;
+mod stdio;
+mod wait;
+
+pub(crate) use check::contract_tools;
+pub(crate) use client::{Client, Era, Running};
+pub(crate) use desk::{Desk, shared};
+pub(crate) use files::{case, read_json, sources};
+pub(crate) use gateway::{Gateway, Start};
+pub(crate) use jupyter::ForeignJupyter;
+pub(crate) use processes::{marked, mentioning};
+pub(crate) use python::{run_python, validate_notebook};
+pub(crate) use reply::Reply;
+pub(crate) use stdio::Stdio;
+pub(crate) use wait::{eventually, not_run};
