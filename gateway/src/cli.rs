@@ -76,7 +76,8 @@ fn failed(error: &anyhow::Error, code: u8) -> ExitCode {
 async fn serve(settings: &Settings) -> anyhow::Result<()> {
     telemetry::start(settings.log_format, "cellgate=info,warn,rmcp=error");
     let access = settings.access().map_err(|error| BadSettings(format!("{error:#}")))?;
-    let listener = TcpListener::bind(settings.listen).await.with_context(|| format!("can't listen on {}", settings.listen))?;
+    let listener =
+        TcpListener::bind(settings.listen).await.with_context(|| format!("can't listen on {}", settings.listen))?;
     let address = listener.local_addr()?;
     let gateway = gateway(settings, settings.listen.ip().is_loopback()).await?;
     let stop = stop_on_signal();

@@ -27,7 +27,12 @@ impl Client {
     ///
     /// # Errors
     /// When the gateway can't be reached or answers a protocol error.
-    pub async fn call(&self, tool: &str, arguments: Value, on_progress: &mut (dyn FnMut(&str) + Send)) -> anyhow::Result<Value> {
+    pub async fn call(
+        &self,
+        tool: &str,
+        arguments: Value,
+        on_progress: &mut (dyn FnMut(&str) + Send),
+    ) -> anyhow::Result<Value> {
         let id = self.next.fetch_add(1, Ordering::Relaxed);
         let meta = json!({
             "progressToken": id,

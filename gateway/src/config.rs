@@ -42,7 +42,7 @@ pub struct Settings {
     /// The Python that the sandboxes' environment is made with [default: python3 on the PATH]
     #[arg(long, env = "CELLGATE_PYTHON", global = true, value_name = "PATH")]
     pub python: Option<PathBuf>,
-    /// File with the bearer token that callers have to show (or its text in CELLGATE_TOKEN)
+    /// File with the bearer token that callers have to show (or its text in the variable `CELLGATE_TOKEN`)
     #[arg(long, env = "CELLGATE_TOKEN_FILE", global = true, value_name = "FILE")]
     pub token_file: Option<PathBuf>,
     /// Host names that clients use besides localhost, comma-separated
@@ -130,16 +130,13 @@ impl Settings {
                 self.listen
             );
         }
-        Ok(Access {
-            token,
-            allowed_hosts: self.allowed_hosts.clone(),
-            allowed_origins: self.allowed_origins.clone(),
-        })
+        Ok(Access { token, allowed_hosts: self.allowed_hosts.clone(), allowed_origins: self.allowed_origins.clone() })
     }
 
     fn token(&self) -> anyhow::Result<Option<SecretString>> {
         let text = match (&self.token_file, std::env::var("CELLGATE_TOKEN")) {
-            (Some(file), _) => std::fs::read_to_string(file).with_context(|| format!("the token file {} can't be read", file.display()))?,
+            (Some(file), _) => std::fs::read_to_string(file)
+                .with_context(|| format!("the token file {} can't be read", file.display()))?,
             (None, Ok(text)) => text,
             (None, Err(_)) => return Ok(None),
         };
@@ -169,21 +166,27 @@ pub fn with_file(mut command: Command, arguments: &[OsString]) -> anyhow::Result
     let names = names(&command);
     refuse_unknown_variables(&names)?;
     let Some(file) = file(arguments) else { return Ok(command) };
-    let text = std::fs::read_to_string(&file).with_context(|| format!("the configuration file {} can't be read", file.display()))?;
+    let text = std::fs::read_to_string(&file)
+        .with_context(|| format!("the configuration file {} can't be read", file.display()))?;
     let table: toml::Table = text.parse().with_context(|| format!("{} is not TOML", file.display()))?;
     for (key, value) in table {
         let name = key.replace('-', "_");
         if name == "config" || !names.contains(&name) {
             bail!("{}: there is no setting '{key}'{}", file.display(), nearest(&name, &names));
         }
-        let values = values(&value).with_context(|| format!("{}: '{key}' has to be a text, a number or a list of texts", file.display()))?;
+        let values = values(&value)
+            .with_context(|| format!("{}: '{key}' has to be a text, a number or a list of texts", file.display()))?;
         command = command.mut_arg(name, |argument| argument.default_values(values));
     }
     Ok(command)
 }
 
 fn names(command: &Command) -> Vec<String> {
-    command.get_arguments().filter(|argument| argument.get_env().is_some()).map(|argument| argument.get_id().to_string()).collect()
+    command
+        .get_arguments()
+        .filter(|argument| argument.get_env().is_some())
+        .map(|argument| argument.get_id().to_string())
+        .collect()
 }
 
 fn file(arguments: &[OsString]) -> Option<PathBuf> {
@@ -191,7 +194,10 @@ fn file(arguments: &[OsString]) -> Option<PathBuf> {
     let position = flags.iter().position(|flag| flag == "--config");
     let following = position.and_then(|at| flags.get(at + 1)).map(PathBuf::from);
     let joined = || flags.iter().find_map(|flag| flag.strip_prefix("--config=").map(PathBuf::from));
-    following.or_else(joined).or_else(|| std::env::var_os("CELLGATE_CONFIG").map(PathBuf::from)).filter(|path| path != Path::new(""))
+    following
+        .or_else(joined)
+        .or_else(|| std::env::var_os("CELLGATE_CONFIG").map(PathBuf::from))
+        .filter(|path| path != Path::new(""))
 }
 
 fn values(value: &toml::Value) -> Option<Vec<String>> {

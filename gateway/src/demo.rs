@@ -28,7 +28,7 @@ plt.show()
 print(f'drawn with numpy {np.__version__}')";
 
 /// Longer texts are shown up to here.
-const SHOWN: usize = 700;
+const SHOWN: usize = 420;
 
 /// Runs the session and prints it.
 ///
@@ -60,24 +60,64 @@ pub async fn run(settings: &Settings) -> anyhow::Result<()> {
 
 async fn session(url: &str, folder: &Path) -> anyhow::Result<()> {
     let agent = Agent { client: Client::new(url.to_owned(), "cellgate-demo") };
-    let launched = agent.step("A sandbox: a Jupyter server of the agent's own.", "launch_sandbox", json!({"sandbox_name": "demo", "timeout": 120})).await?;
+    let launched = agent
+        .step(
+            "A sandbox: a Jupyter server of the agent's own.",
+            "launch_sandbox",
+            json!({"sandbox_name": "demo", "timeout": 120}),
+        )
+        .await?;
     let id = launched["structuredContent"]["sandbox"]["id"].as_str().unwrap_or_default().to_owned();
     let notebook = unused_name(&folder.join("workspaces/local/demo"));
-    agent.step("A notebook in it.", "use_notebook", json!({"notebook_name": "waves", "notebook_path": notebook, "mode": "create"})).await?;
-    agent.step("Some words.", "insert_cell", json!({"cell_index": -1, "cell_type": "markdown", "cell_source": "# Waves"})).await?;
-    let run = agent.step("A cell with a plot, written and run in one step.", "insert_execute_code_cell", json!({"cell_index": -1, "cell_source": PLOT})).await?;
+    agent
+        .step(
+            "A notebook in it.",
+            "use_notebook",
+            json!({"notebook_name": "waves", "notebook_path": notebook, "mode": "create"}),
+        )
+        .await?;
+    agent
+        .step(
+            "Some words.",
+            "insert_cell",
+            json!({"cell_index": -1, "cell_type": "markdown", "cell_source": "# Waves"}),
+        )
+        .await?;
+    let run = agent
+        .step(
+            "A cell with a plot, written and run in one step.",
+            "insert_execute_code_cell",
+            json!({"cell_index": -1, "cell_source": PLOT}),
+        )
+        .await?;
     let plot = folder.join("plot.png");
     std::fs::write(&plot, image(&run).context("the run answered no image")?)?;
     println!("  The plot is saved: {}\n", plot.display());
-    agent.step("A mistake is an output too; the kernel keeps its variables.", "execute_code", json!({"code": "len(x) / 0"})).await?;
+    agent
+        .step(
+            "A mistake is an output too; the kernel keeps its variables.",
+            "execute_code",
+            json!({"code": "len(x) / 0"}),
+        )
+        .await?;
     agent.step("What the notebook holds now.", "read_notebook", json!({"notebook_name": "waves"})).await?;
     let before = running_processes(&id).len();
-    agent.step("The end: every process of the sandbox goes, its files stay.", "terminate_sandbox", json!({"sandbox_name": "demo"})).await?;
+    agent
+        .step(
+            "The end: every process of the sandbox goes, its files stay.",
+            "terminate_sandbox",
+            json!({"sandbox_name": "demo"}),
+        )
+        .await?;
     let after = running_processes(&id).len();
     let path = folder.join("workspaces/local/demo").join(&notebook);
     let saved: Value = serde_json::from_str(&std::fs::read_to_string(&path).context("the notebook is not on disk")?)?;
     println!("  Processes of the sandbox: {before} before, {after} after.");
-    println!("  On disk: {} ({} cells, outputs included).", path.display(), saved["cells"].as_array().map_or(0, Vec::len));
+    println!(
+        "  On disk: {} ({} cells, outputs included).",
+        path.display(),
+        saved["cells"].as_array().map_or(0, Vec::len)
+    );
     if after > 0 {
         bail!("{after} processes are left");
     }

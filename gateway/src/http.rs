@@ -70,9 +70,11 @@ fn router(gateway: Gateway, access: &Access, address: SocketAddr, stop: &Cancell
         .route("/metrics", get(metrics::render))
         .with_state(Arc::clone(gateway.workspaces()));
     let hosts = names(&LOOPBACK, &access.allowed_hosts, address);
-    let origins = access.allowed_origins.iter().cloned().chain(LOOPBACK.iter().flat_map(|host| {
-        [format!("http://{host}:*"), format!("https://{host}:*"), format!("http://{host}")]
-    }));
+    let origins = access.allowed_origins.iter().cloned().chain(
+        LOOPBACK
+            .iter()
+            .flat_map(|host| [format!("http://{host}:*"), format!("https://{host}:*"), format!("http://{host}")]),
+    );
     let config = StreamableHttpServerConfig::default()
         .with_cancellation_token(stop.child_token())
         .with_allowed_hosts(hosts)

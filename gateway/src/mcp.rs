@@ -11,7 +11,7 @@ use std::time::Instant;
 
 use futures_util::FutureExt;
 use rmcp::model::{
-    CallToolRequestParams, CallToolResponse, CallToolResult, CacheScope, ContentBlock, Implementation, JsonObject,
+    CacheScope, CallToolRequestParams, CallToolResponse, CallToolResult, ContentBlock, Implementation, JsonObject,
     ListToolsResult, MetaObject, PaginatedRequestParams, ServerCapabilities, ServerConfig, Tool, ToolAnnotations,
 };
 use rmcp::service::RequestContext;
@@ -152,13 +152,19 @@ fn note(result: &mut Result<Answer, Failure>, notes: Vec<String>) {
 
 fn panicked(tool: &str) -> Failure {
     tracing::error!(tool, "a tool panicked");
-    Failure::new(Code::Internal, format!("{tool} failed inside the gateway; this is a fault in Cellgate. What it was doing may be half done: look before you call it again."))
+    Failure::new(
+        Code::Internal,
+        format!(
+            "{tool} failed inside the gateway; this is a fault in Cellgate. What it was doing may be half done: look before you call it again."
+        ),
+    )
 }
 
 fn unknown_tool(name: &str) -> String {
     let shown: String = name.chars().take(64).collect();
-    let nearest = CATALOGUE.iter().map(|tool| tool.contract.tool).max_by(|a, b| {
-        strsim::jaro_winkler(&shown, a).total_cmp(&strsim::jaro_winkler(&shown, b))
-    });
+    let nearest = CATALOGUE
+        .iter()
+        .map(|tool| tool.contract.tool)
+        .max_by(|a, b| strsim::jaro_winkler(&shown, a).total_cmp(&strsim::jaro_winkler(&shown, b)));
     format!("There is no tool '{shown}'; the nearest is '{}'.", nearest.unwrap_or_default())
 }

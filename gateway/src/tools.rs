@@ -3,6 +3,8 @@
 //! A tool is a struct of its arguments. Its doc comment is the description that a model reads, its
 //! fields' docs are the parameters' descriptions. A new tool is one file and one line here.
 
+#![expect(clippy::doc_markdown, reason = "doc comments here are descriptions that models read")]
+
 mod arguments;
 mod catalogue;
 mod reference;

@@ -45,7 +45,8 @@ pub(super) async fn require(State(credential): State<Credential>, mut request: R
         .map(|(_, token)| token.trim());
     let Some(owner) = credential.owner(token) else {
         let body = "Unauthorized: send the gateway's token as 'Authorization: Bearer TOKEN'.\n";
-        return (StatusCode::UNAUTHORIZED, [(header::WWW_AUTHENTICATE, "Bearer realm=\"cellgate\"")], body).into_response();
+        return (StatusCode::UNAUTHORIZED, [(header::WWW_AUTHENTICATE, "Bearer realm=\"cellgate\"")], body)
+            .into_response();
     };
     request.extensions_mut().insert(owner);
     next.run(request).await

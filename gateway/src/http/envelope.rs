@@ -32,7 +32,11 @@ pub(super) async fn check(request: Request, next: Next) -> Response {
         return refusal(StatusCode::PAYLOAD_TOO_LARGE, &Value::Null, (PARSE_ERROR, &message));
     };
     let Ok(envelope) = serde_json::from_slice::<Envelope>(&body) else {
-        return refusal(StatusCode::BAD_REQUEST, &Value::Null, (PARSE_ERROR, "Parse error: the body is not a JSON-RPC object."));
+        return refusal(
+            StatusCode::BAD_REQUEST,
+            &Value::Null,
+            (PARSE_ERROR, "Parse error: the body is not a JSON-RPC object."),
+        );
     };
     let in_session = parts.headers.contains_key("mcp-session-id");
     let response = next.run(Request::from_parts(parts, Body::from(body))).await;

@@ -29,14 +29,19 @@ pub(super) fn record() {
 pub(super) async fn render(State(workspaces): State<Arc<Workspaces>>) -> impl IntoResponse {
     let fleet = workspaces.fleet();
     for (status, count) in fleet.count_by_status() {
-        metrics::gauge!("cellgate_sandboxes", "status" => status).set(count as f64);
+        metrics::gauge!("cellgate_sandboxes", "status" => status).set(gauge(count));
     }
     let queues = fleet.queue_lengths();
-    metrics::gauge!("cellgate_kernels").set(queues.len() as f64);
-    metrics::gauge!("cellgate_queued_runs").set(queues.iter().sum::<usize>() as f64);
+    metrics::gauge!("cellgate_kernels").set(gauge(queues.len()));
+    metrics::gauge!("cellgate_queued_runs").set(gauge(queues.iter().sum()));
     let text = RECORDER.as_ref().map(|recorder| {
         recorder.run_upkeep();
         recorder.render()
     });
     ([(header::CONTENT_TYPE, "text/plain; version=0.0.4; charset=utf-8")], text.unwrap_or_default())
+}
+
+/// A count as Prometheus has it.
+fn gauge(count: usize) -> f64 {
+    u32::try_from(count).map_or(f64::MAX, f64::from)
 }

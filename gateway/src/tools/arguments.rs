@@ -52,7 +52,8 @@ fn not_advertised<T: Tool>(name: &str, value: &Value, parameters: &Map<String, V
         return Err(refused(T::NAME, &format!("there is no argument '{shown}': this tool takes none")));
     }
     let valid: Vec<&str> = parameters.keys().map(String::as_str).collect();
-    let nearest = valid.iter().max_by(|a, b| strsim::jaro_winkler(&shown, a).total_cmp(&strsim::jaro_winkler(&shown, b)));
+    let nearest =
+        valid.iter().max_by(|a, b| strsim::jaro_winkler(&shown, a).total_cmp(&strsim::jaro_winkler(&shown, b)));
     let hint = nearest
         .filter(|nearest| strsim::jaro_winkler(&shown, nearest) > 0.8)
         .map_or(String::new(), |nearest| format!(" (did you mean '{nearest}'?)"));
@@ -75,11 +76,16 @@ fn coerced(value: Value, parameter: &Value) -> Value {
     match value {
         Value::Number(number) if takes(parameter, "integer") => Value::Number(whole(number)),
         Value::String(text) if takes(parameter, "string") => {
-            if text == "null" && takes(parameter, "null") { Value::Null } else { Value::String(text) }
+            if text == "null" && takes(parameter, "null") {
+                Value::Null
+            } else {
+                Value::String(text)
+            }
         }
         Value::String(text) => from_text(&text, parameter).unwrap_or(Value::String(text)),
         Value::Array(items) => {
-            let of = types(parameter).into_iter().find(|(kind, _)| *kind == "array").map(|(_, schema)| &schema["items"]);
+            let of =
+                types(parameter).into_iter().find(|(kind, _)| *kind == "array").map(|(_, schema)| &schema["items"]);
             match of {
                 Some(of) => items.into_iter().map(|item| coerced(item, of)).collect(),
                 None => Value::Array(items),

@@ -69,11 +69,7 @@ impl Entry {
     }
 }
 
-fn run<'a, T: Tool>(
-    arguments: Value,
-    caller: &'a Caller,
-    schema: &'a Value,
-) -> BoxFuture<'a, Result<Answer, Failure>> {
+fn run<'a, T: Tool>(arguments: Value, caller: &'a Caller, schema: &'a Value) -> BoxFuture<'a, Result<Answer, Failure>> {
     Box::pin(async move {
         let arguments = arguments::read::<T>(arguments, schema)?;
         arguments.call(caller).await

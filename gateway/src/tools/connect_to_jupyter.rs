@@ -36,7 +36,10 @@ impl Tool for ConnectToJupyter {
 
     async fn call(self, caller: &Caller) -> Result<Answer, Failure> {
         if self.document_provider != "jupyter" {
-            let message = format!("document_provider '{}' is not known here: leave it out, or pass \"jupyter\".", self.document_provider);
+            let message = format!(
+                "document_provider '{}' is not known here: leave it out, or pass \"jupyter\".",
+                self.document_provider
+            );
             return Err(Failure::new(Code::ArgumentsInvalid, message));
         }
         if !caller.policy().attach {
@@ -58,7 +61,10 @@ impl Tool for ConnectToJupyter {
         };
         let launched = caller.launch(request).await?;
         caller.activate(Some(&launched.sandbox));
-        let text = format!("Connected: the Jupyter server at {} is the active sandbox, named '{name}'. Next: list_files, use_notebook or execute_code.", launched.sandbox.server().base_url());
+        let text = format!(
+            "Connected: the Jupyter server at {} is the active sandbox, named '{name}'. Next: list_files, use_notebook or execute_code.",
+            launched.sandbox.server().base_url()
+        );
         Ok(Answer::message(text).with("sandbox", json!({"name": name, "id": launched.sandbox.id().as_str()})))
     }
 }

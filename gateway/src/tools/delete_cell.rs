@@ -53,7 +53,8 @@ fn cells(ids: Option<Vec<String>>, indices: Option<Vec<i64>>) -> Result<Vec<Cell
         (_, indices) => indices.unwrap_or_default().into_iter().map(|index| cell::at(None, Some(index))).collect(),
     };
     if cells.is_empty() {
-        let message = "Say which cells: pass cell_ids_to_delete (read_notebook shows ids) or cell_indices. Nothing was deleted.";
+        let message =
+            "Say which cells: pass cell_ids_to_delete (read_notebook shows ids) or cell_indices. Nothing was deleted.";
         return Err(Failure::new(Code::ArgumentsInvalid, message));
     }
     Ok(cells)

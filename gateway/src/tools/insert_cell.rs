@@ -30,9 +30,10 @@ impl Tool for InsertCell {
     const HINTS: Hints = Hints::CHANGES;
 
     async fn call(self, caller: &Caller) -> Result<Answer, Failure> {
-        let cell_type: CellType = self.cell_type.parse().map_err(|_| {
-            Failure::new(Code::ArgumentsInvalid, "cell_type has to be code, markdown or raw.")
-        })?;
+        let cell_type: CellType = self
+            .cell_type
+            .parse()
+            .map_err(|_| Failure::new(Code::ArgumentsInvalid, "cell_type has to be code, markdown or raw."))?;
         let edit = Edit::Insert { index: self.cell_index, cell_type, source: self.cell_source };
         let (target, outcome) = cell::edit(caller, self.notebook_name.as_deref(), edit).await?;
         let touched = cell::only(&outcome)?;

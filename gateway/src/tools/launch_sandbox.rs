@@ -94,7 +94,7 @@ impl Tool for LaunchSandbox {
             message.push_str(" Another one stays active: call use_sandbox, or pass sandbox_name.");
         }
         if let Some(files) = &sandbox.files {
-            message.push_str(&format!(" Its files are in {files} and are kept when it ends."));
+            message = format!("{message} Its files are in {files} and are kept when it ends.");
         }
         let mut fields = Map::new();
         fields.insert("sandbox".to_owned(), record::of(caller, &sandbox));

@@ -54,7 +54,8 @@ impl Tool for ListFiles {
     const CACHE_MS: Option<u64> = Some(30_000);
 
     async fn call(self, caller: &Caller) -> Result<Answer, Failure> {
-        let path = ContentsPath::parse(&self.path).map_err(|error| Failure::new(Code::PathInvalid, error.to_string()))?;
+        let path =
+            ContentsPath::parse(&self.path).map_err(|error| Failure::new(Code::PathInvalid, error.to_string()))?;
         let pattern = glob(&self.pattern)?;
         let sandbox = caller.sandbox(self.sandbox_name.as_deref()).await?;
         let mut entries = walk(&sandbox, &path, self.max_depth).await?;
@@ -117,7 +118,8 @@ async fn walk(sandbox: &Sandbox, path: &ContentsPath, depth: u64) -> Result<Vec<
 }
 
 fn missing(path: &ContentsPath, sandbox: &str) -> Failure {
-    let message = format!("There is no '{}' in sandbox '{sandbox}'; list_files without a path shows the root.", path.as_str());
+    let message =
+        format!("There is no '{}' in sandbox '{sandbox}'; list_files without a path shows the root.", path.as_str());
     Failure::new(Code::FileNotFound, message)
 }
 

@@ -29,7 +29,8 @@ impl Tool for ListKernels {
     async fn call(self, caller: &Caller) -> Result<Answer, Failure> {
         let sandbox = caller.sandbox(self.sandbox_name.as_deref()).await?;
         let failure = |error| jupyter_failure(&sandbox, &error);
-        let (kernels, specs) = tokio::try_join!(sandbox.server().kernels(), sandbox.server().kernelspecs()).map_err(failure)?;
+        let (kernels, specs) =
+            tokio::try_join!(sandbox.server().kernels(), sandbox.server().kernelspecs()).map_err(failure)?;
         let environment = sandbox.record().environment.unwrap_or_else(|| sandbox.name().to_owned());
         let rows = kernels.iter().map(|kernel| row(kernel, &specs, &environment)).collect();
         let empty = format!("No kernel runs in sandbox '{}'; one starts with the first run.", sandbox.name());

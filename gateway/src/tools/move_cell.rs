@@ -44,6 +44,11 @@ impl Tool for MoveCell {
         let moved = cell::only(&outcome)?;
         let text = format!("Moved: it is now {}.", cell::place(moved, &target));
         let answer = cell::acted(text, &target, moved);
-        Ok(outcome.cells.iter().skip(1).filter(|other| other.id != moved.id).fold(answer, |answer, other| answer.cell_id(&other.id)))
+        Ok(outcome
+            .cells
+            .iter()
+            .skip(1)
+            .filter(|other| other.id != moved.id)
+            .fold(answer, |answer, other| answer.cell_id(&other.id)))
     }
 }

@@ -53,7 +53,13 @@ impl Tool for ReadNotebook {
         let detailed = self.response_format == "detailed";
         let all: Vec<Cell<'_>> = notebook.cells().collect();
         let shown = page::of(&all, self.start_index, self.limit);
-        let mut text = format!("Notebook '{}' ({}) in sandbox '{}': {} cells.", target.open.name, target.open.path.as_str(), target.open.sandbox, all.len());
+        let mut text = format!(
+            "Notebook '{}' ({}) in sandbox '{}': {} cells.",
+            target.open.name,
+            target.open.path.as_str(),
+            target.open.sandbox,
+            all.len()
+        );
         for cell in shown {
             write_cell(&mut text, cell, detailed);
         }

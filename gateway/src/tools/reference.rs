@@ -23,9 +23,14 @@ pub fn reference_page(tool: &Entry) -> String {
     let schema = serde_json::to_string_pretty(&tool.output_schema).unwrap_or_default();
     let _ = write!(page, "\n## Output\n\n```json\n{schema}\n```\n\n## Call it\n\n");
     let arguments = example(&tool.input_schema);
-    let request = json!({"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": {"name": name, "arguments": arguments}});
+    let request =
+        json!({"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": {"name": name, "arguments": arguments}});
     let request = serde_json::to_string_pretty(&request).unwrap_or_default();
-    let _ = write!(page, "```json\n{request}\n```\n\n```python\nresult = await client.call_tool(\"{name}\", {})\n```\n", python(&arguments));
+    let _ = write!(
+        page,
+        "```json\n{request}\n```\n\n```python\nresult = await client.call_tool(\"{name}\", {})\n```\n",
+        python(&arguments)
+    );
     page
 }
 
@@ -45,7 +50,12 @@ fn parameters(schema: &Value) -> String {
         let is_required = required.iter().any(|required| *required == name);
         let default = parameter.get("default").map_or(String::new(), |default| format!("`{default}`"));
         let description = parameter["description"].as_str().unwrap_or_default();
-        let _ = writeln!(table, "| `{name}` | {} | {} | {default} | {description} |", kinds(parameter), yes_no(is_required));
+        let _ = writeln!(
+            table,
+            "| `{name}` | {} | {} | {default} | {description} |",
+            kinds(parameter),
+            yes_no(is_required)
+        );
     }
     table
 }

@@ -24,7 +24,10 @@ impl Tool for RestartNotebook {
         let target = caller.notebook(Some(&self.notebook_name))?;
         let restarted = caller.restart_kernel(&target).await?;
         let text = if restarted {
-            format!("The kernel of notebook '{}' was restarted: its variables are lost, run the cells you need again.", target.open.name)
+            format!(
+                "The kernel of notebook '{}' was restarted: its variables are lost, run the cells you need again.",
+                target.open.name
+            )
         } else {
             format!("Notebook '{}' had no kernel; a new one is running now.", target.open.name)
         };

@@ -32,8 +32,12 @@ impl Tool for UnuseNotebook {
         }
         match (closed.still_open.as_slice(), caller.current_notebook()) {
             ([], _) => text.push_str(" No notebook is open now."),
-            (open, Some(current)) => text.push_str(&format!(" Open: {}; current: {current}.", open.join(", "))),
-            (open, None) => text.push_str(&format!(" Still open: {}; none is current, so pass notebook_name or call use_notebook.", open.join(", "))),
+            (open, Some(current)) => text = format!("{text} Open: {}; current: {current}.", open.join(", ")),
+            (open, None) => {
+                text += " Still open: ";
+                text += &open.join(", ");
+                text += "; none is current, so pass notebook_name or call use_notebook.";
+            }
         }
         Ok(Answer::message(text).with("open", closed.still_open))
     }

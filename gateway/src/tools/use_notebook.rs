@@ -53,7 +53,8 @@ impl Tool for UseNotebook {
             (false, false) => "is open",
         };
         let kernel = target.open.kernel_id();
-        let runs = kernel.as_ref().map_or("a kernel starts with its first run".to_owned(), |id| format!("its kernel is {id}"));
+        let runs =
+            kernel.as_ref().map_or("a kernel starts with its first run".to_owned(), |id| format!("its kernel is {id}"));
         let text = format!(
             "Notebook '{}' ({} in sandbox '{}') {done} and is the current one: {cells} cells; {runs}.",
             target.open.name,

@@ -55,7 +55,11 @@ impl Document {
 
     pub(super) fn set_running(&self, cell: &str, running: bool) {
         let mut cells = lock(&self.running);
-        if running { cells.insert(cell.to_owned()) } else { cells.remove(cell) };
+        if running {
+            cells.insert(cell.to_owned())
+        } else {
+            cells.remove(cell)
+        };
     }
 
     /// Remembers which outputs of `cell` a later display update may replace.

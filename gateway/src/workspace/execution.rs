@@ -6,8 +6,8 @@ use std::time::{Duration, Instant};
 use serde_json::Value;
 use tokio::sync::mpsc::UnboundedReceiver;
 
-use super::notebooks::Target;
 use super::Caller;
+use super::notebooks::Target;
 use super::report;
 use crate::answer::{Answer, Code, Failure};
 use crate::jupyter::{Cause, Ended, Event, Kernel, Run};
@@ -93,7 +93,7 @@ impl Caller {
         let (sandbox, kernel) = self.place(place).await?;
         let job = Job { code, options, cell: None };
         let (ran, _) = self.run(&sandbox, &kernel, job).await;
-        report::of_code(kernel.id(), ran)
+        report::of_code(kernel.id(), &ran)
     }
 
     /// Where code goes (contract, "Where a call goes").
@@ -114,7 +114,10 @@ impl Caller {
             if let Some(sandbox) = &place.sandbox
                 && self.named_sandbox(sandbox)?.id() != target.sandbox.id()
             {
-                return Err(disagree(&format!("notebook '{name}' is in sandbox '{}', not in '{sandbox}'", target.open.sandbox)));
+                return Err(disagree(&format!(
+                    "notebook '{name}' is in sandbox '{}', not in '{sandbox}'",
+                    target.open.sandbox
+                )));
             }
             let kernel = self.kernel(&target).await?;
             return Ok((target.sandbox, kernel));

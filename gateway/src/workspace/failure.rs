@@ -30,7 +30,7 @@ fn code(error: &JupyterError) -> Code {
         JupyterError::NotFound { .. } => Code::FileNotFound,
         JupyterError::Path(_) => Code::PathInvalid,
         JupyterError::InvalidUrl(_) => Code::ArgumentsInvalid,
-        JupyterError::DiskFull { .. } | JupyterError::TooLarge { .. } => Code::Overloaded,
+        JupyterError::DiskFull { .. } | JupyterError::TooLarge => Code::Overloaded,
         JupyterError::Refused { .. } | JupyterError::Malformed { .. } => Code::Internal,
         _ => Code::JupyterUnreachable,
     }

@@ -33,7 +33,10 @@ impl Caller {
         }
         match bound(target) {
             Some(id) => Ok(target.sandbox.server().kernel(&id)),
-            None => Err(Failure::new(Code::KernelNotFound, "The notebook's kernel ended while it was starting; call again.")),
+            None => Err(Failure::new(
+                Code::KernelNotFound,
+                "The notebook's kernel ended while it was starting; call again.",
+            )),
         }
     }
 
@@ -86,8 +89,9 @@ impl Caller {
         }
         let failure = |error| jupyter_failure(sandbox, &error);
         let model = sandbox.server().kernel_model(&binding.kernel).await.map_err(failure)?;
-        // One of the connections is ours; another is a person's.
-        if model.is_none_or(|model| model.connections > 1) {
+        // A connection that isn't ours is a person's.
+        let own = u64::from(sandbox.server().kernel(&binding.kernel).is_connected());
+        if model.is_none_or(|model| model.connections > own) {
             return Ok(false);
         }
         self.end_kernel(sandbox, &binding).await?;
@@ -138,7 +142,8 @@ impl Caller {
     }
 
     async fn bind_live_session(&self, target: &Target) -> Result<bool, Failure> {
-        let sessions = target.sandbox.server().sessions().await.map_err(|error| jupyter_failure(&target.sandbox, &error))?;
+        let sessions =
+            target.sandbox.server().sessions().await.map_err(|error| jupyter_failure(&target.sandbox, &error))?;
         let Some(session) = sessions.into_iter().find(|session| session.path == target.open.path.as_str()) else {
             return Ok(false);
         };

@@ -98,7 +98,8 @@ impl Caller {
 
     /// Opens or creates a notebook and makes it the current one.
     pub async fn use_notebook(&self, opening: &Opening<'_>) -> Result<Opened, Failure> {
-        let path = ContentsPath::parse(opening.path).map_err(|error| Failure::new(Code::PathInvalid, error.to_string()))?;
+        let path =
+            ContentsPath::parse(opening.path).map_err(|error| Failure::new(Code::PathInvalid, error.to_string()))?;
         if let Some(open) = self.opened_before(opening, &path)? {
             let target = self.target(open)?;
             if let Some(kernel) = opening.kernel {
@@ -196,7 +197,8 @@ impl Caller {
     }
 
     async fn create(&self, sandbox: &Arc<Sandbox>, path: &ContentsPath) -> Result<(), Failure> {
-        if !path.as_str().ends_with(".ipynb") {
+        // Jupyter takes a file for a notebook by exactly this ending.
+        if path.as_str().rsplit_once('.').is_none_or(|(_, ending)| ending != "ipynb") {
             let message = format!("'{}' can't be a notebook's path: it must end in .ipynb.", path.as_str());
             return Err(Failure::new(Code::PathInvalid, message));
         }
@@ -204,7 +206,8 @@ impl Caller {
         // The Contents API can't create only when nothing is there, so creations wait for each other.
         let _one_at_a_time = self.workspaces.documents.creating().await;
         if sandbox.server().stat(path).await.map_err(failure)?.is_some() {
-            let message = format!("'{}' exists: call use_notebook with mode \"connect\", or choose another path.", path.as_str());
+            let message =
+                format!("'{}' exists: call use_notebook with mode \"connect\", or choose another path.", path.as_str());
             return Err(Failure::new(Code::NotebookExists, message));
         }
         self.create_parents(sandbox, path).await?;

@@ -23,15 +23,19 @@ pub(super) async fn of_cell(
         Err(_) => None,
     };
     let cell = json!({"id": id, "index": index, "type": "code"});
-    let place = format!("cell {} (id {id}) of notebook '{}'", index.map_or("?".to_owned(), |i| i.to_string()), target.open.name);
+    let place = format!(
+        "cell {} (id {id}) of notebook '{}'",
+        index.map_or("?".to_owned(), |i| i.to_string()),
+        target.open.name
+    );
     let note = summary(&ran.ended, &place, target.open.sandbox.as_str());
     let mut extra = Map::new();
     extra.insert("cell".to_owned(), cell);
     extra.insert("notebook".to_owned(), target.tag());
-    let answer = answer(ran, extra, note).map_err(|failure| failure.cell_id(id));
+    let answer = answer(&ran, extra, note).map_err(|failure| failure.cell_id(id));
     let Err(failure) = saved else { return answer.map(|answer| answer.cell_id(id)) };
     match answer {
-        Ok(answer) => Err(unsaved(answer, failure).cell_id(id)),
+        Ok(answer) => Err(unsaved(answer, &failure).cell_id(id)),
         failed => {
             caller.note(format!("The outputs are not in the notebook: {}", failure.message));
             failed
@@ -40,7 +44,7 @@ pub(super) async fn of_cell(
 }
 
 /// The answer of a run that no notebook keeps.
-pub(super) fn of_code(kernel: &str, ran: Ran) -> Result<Answer, Failure> {
+pub(super) fn of_code(kernel: &str, ran: &Ran) -> Result<Answer, Failure> {
     let sandbox = ran.sandbox.name().to_owned();
     let mut extra = Map::new();
     extra.insert("sandbox".to_owned(), Value::from(sandbox.clone()));
@@ -49,7 +53,7 @@ pub(super) fn of_code(kernel: &str, ran: Ran) -> Result<Answer, Failure> {
     answer(ran, extra, note)
 }
 
-fn answer(ran: Ran, mut extra: Map<String, Value>, note: String) -> Result<Answer, Failure> {
+fn answer(ran: &Ran, mut extra: Map<String, Value>, note: String) -> Result<Answer, Failure> {
     let ended = &ran.ended;
     extra.insert("status".to_owned(), ended.status.as_str().into());
     extra.insert("execution_count".to_owned(), ended.execution_count.into());
@@ -63,7 +67,7 @@ fn answer(ran: Ran, mut extra: Map<String, Value>, note: String) -> Result<Answe
         answer.extra = extra;
         return Ok(answer);
     }
-    let mut failure = failure(&ran);
+    let mut failure = failure(ran);
     failure.parts = parts;
     failure.extra.extend(extra);
     Err(failure)
@@ -79,21 +83,25 @@ fn failure(ran: &Ran) -> Failure {
     match (&ended.cause, ended.status) {
         (Some(Cause::StillRunning), RunStatus::Timeout | RunStatus::Interrupted) => Failure::new(
             Code::KernelBusy,
-            format!("The code was stopped after {limit} s or by a cancel, but it ignored the interrupt and is still running. Call restart_notebook to end it (its variables are lost), or wait for it."),
+            format!(
+                "The code was stopped after {limit} s or by a cancel, but it ignored the interrupt and is still running. Call restart_notebook to end it (its variables are lost), or wait for it."
+            ),
         ),
         (Some(Cause::StillRunning), _) => Failure::new(
             Code::KernelBusy,
             "The kernel is still busy with earlier code, so this was not run. Wait and call again, or call restart_notebook (its variables are lost).",
         ),
-        (Some(Cause::Cancelled), _) => {
-            Failure::new(Code::ExecutionCancelled, "The run was cancelled and interrupted; the kernel keeps its variables.")
-        }
+        (Some(Cause::Cancelled), _) => Failure::new(
+            Code::ExecutionCancelled,
+            "The run was cancelled and interrupted; the kernel keeps its variables.",
+        ),
         (Some(Cause::CancelledInQueue), _) => {
             Failure::new(Code::ExecutionCancelled, "The call was cancelled before the code started; nothing was run.")
         }
-        (Some(Cause::RestartedByCaller), _) => {
-            Failure::new(Code::ExecutionCancelled, "The kernel was restarted while this ran: its variables are lost. Run the code again if it is still wanted.")
-        }
+        (Some(Cause::RestartedByCaller), _) => Failure::new(
+            Code::ExecutionCancelled,
+            "The kernel was restarted while this ran: its variables are lost. Run the code again if it is still wanted.",
+        ),
         (Some(Cause::KernelRestarted), _) => Failure::new(
             Code::KernelDied,
             "The kernel died while this ran (killed, out of memory, or it exited) and was restarted: all variables are lost. Run the cells that this one needs again.",
@@ -111,7 +119,9 @@ fn failure(ran: &Ran) -> Failure {
         (Some(Cause::ConnectionLost(why)), _) => unreachable(ran, why, "the connection to the kernel was lost"),
         (None, RunStatus::Timeout) => Failure::new(
             Code::ExecutionTimeout,
-            format!("The code ran longer than {limit} s and was interrupted; what it had printed is kept and the kernel keeps its variables. Pass a larger timeout to let it finish."),
+            format!(
+                "The code ran longer than {limit} s and was interrupted; what it had printed is kept and the kernel keeps its variables. Pass a larger timeout to let it finish."
+            ),
         ),
         (None, _) => Failure::new(
             Code::ExecutionCancelled,
@@ -136,7 +146,7 @@ fn unauthorized(ran: &Ran) -> Failure {
 }
 
 /// The code ran well but its outputs could not be saved: that is said, and nothing of them is lost.
-fn unsaved(answer: Answer, failure: Failure) -> Failure {
+fn unsaved(answer: Answer, failure: &Failure) -> Failure {
     let message = format!(
         "The code ran, and this is what came out, but it could not be saved in the notebook: {}",
         failure.message
