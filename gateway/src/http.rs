@@ -83,11 +83,12 @@ fn router(gateway: Gateway, access: &Access, address: SocketAddr, stop: &Cancell
         .with_max_request_body_bytes(MAX_BODY);
     let mut sessions = LocalSessionManager::default();
     sessions.session_config.keep_alive = Some(SESSION_LIFE);
-    let service = StreamableHttpService::new(move || Ok(gateway.clone()), Arc::new(sessions), config);
+    let sessions = Arc::new(sessions);
+    let service = StreamableHttpService::new(move || Ok(gateway.clone()), Arc::clone(&sessions), config);
     let protocol = Router::new()
         .route_service(ENDPOINT, service.clone())
         .route_service(&format!("{ENDPOINT}/"), service)
-        .layer(middleware::from_fn(envelope::check))
+        .layer(middleware::from_fn_with_state(sessions, envelope::check))
         .layer(middleware::from_fn_with_state(auth::Credential::new(access.token.clone()), auth::require));
     operators.merge(protocol)
 }

@@ -1,10 +1,14 @@
 //! JSON-RPC answers for what never becomes a call: a body that is no JSON, a session that is gone.
 
+use std::sync::Arc;
+
 use axum::body::{Body, to_bytes};
-use axum::extract::Request;
-use axum::http::{Method, StatusCode};
+use axum::extract::{Request, State};
+use axum::http::{HeaderMap, Method, StatusCode};
 use axum::middleware::Next;
 use axum::response::{IntoResponse, Response};
+use rmcp::transport::streamable_http_server::session::SessionManager;
+use rmcp::transport::streamable_http_server::session::local::LocalSessionManager;
 use serde::Deserialize;
 use serde_json::{Value, json};
 
@@ -21,10 +25,15 @@ struct Envelope {
     id: Value,
 }
 
-/// Reads the envelope of a POST, so that every refusal carries the request's own id.
-pub(super) async fn check(request: Request, next: Next) -> Response {
+/// Reads the envelope of a request, so that every refusal carries the request's own id.
+pub(super) async fn check(
+    State(sessions): State<Arc<LocalSessionManager>>,
+    request: Request,
+    next: Next,
+) -> Response {
+    let gone = is_gone(request.headers(), &sessions).await;
     if request.method() != Method::POST {
-        return next.run(request).await;
+        return if gone { session_not_found(&Value::Null) } else { next.run(request).await };
     }
     let (parts, body) = request.into_parts();
     let Ok(body) = to_bytes(body, MAX_BODY).await else {
@@ -32,19 +41,24 @@ pub(super) async fn check(request: Request, next: Next) -> Response {
         return refusal(StatusCode::PAYLOAD_TOO_LARGE, &Value::Null, (PARSE_ERROR, &message));
     };
     let Ok(envelope) = serde_json::from_slice::<Envelope>(&body) else {
-        return refusal(
-            StatusCode::BAD_REQUEST,
-            &Value::Null,
-            (PARSE_ERROR, "Parse error: the body is not a JSON-RPC object."),
-        );
+        let message = "Parse error: the body is not a JSON-RPC object.";
+        return refusal(StatusCode::BAD_REQUEST, &Value::Null, (PARSE_ERROR, message));
     };
-    let in_session = parts.headers.contains_key("mcp-session-id");
-    let response = next.run(Request::from_parts(parts, Body::from(body))).await;
-    if in_session && response.status() == StatusCode::NOT_FOUND {
-        let message = "Session not found: it ended or was never started. Send initialize again.";
-        return refusal(StatusCode::NOT_FOUND, &envelope.id, (SESSION_NOT_FOUND, message));
+    if gone {
+        return session_not_found(&envelope.id);
     }
-    response
+    next.run(Request::from_parts(parts, Body::from(body))).await
+}
+
+/// Whether the request names a session that ended or never was.
+async fn is_gone(headers: &HeaderMap, sessions: &LocalSessionManager) -> bool {
+    let Some(id) = headers.get("mcp-session-id").and_then(|id| id.to_str().ok()) else { return false };
+    matches!(sessions.has_session(&id.into()).await, Ok(false))
+}
+
+fn session_not_found(id: &Value) -> Response {
+    let message = "Session not found: it ended or was never started. Send initialize again.";
+    refusal(StatusCode::NOT_FOUND, id, (SESSION_NOT_FOUND, message))
 }
 
 fn refusal(status: StatusCode, id: &Value, (code, message): (i32, &str)) -> Response {
