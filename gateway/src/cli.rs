@@ -9,9 +9,8 @@ use tokio::net::TcpListener;
 use tokio_util::sync::CancellationToken;
 
 use crate::config::{self, Settings};
-use crate::mcp::Gateway;
-use crate::sandbox::{self, Fleet};
-use crate::workspace::Workspaces;
+use crate::sandbox;
+use crate::service::{gateway, stop_on_signal};
 use crate::{demo, http, stdio, telemetry};
 
 /// One MCP endpoint in front of as many Jupyter sandboxes as your agents need.
@@ -100,16 +99,6 @@ async fn serve_stdio(settings: &Settings) -> anyhow::Result<()> {
     served
 }
 
-/// A gateway in front of the sandboxes of the data directory.
-///
-/// # Errors
-/// When the data directory can't be used.
-pub async fn gateway(settings: &Settings, own_machine: bool) -> anyhow::Result<Gateway> {
-    let fleet = Fleet::open(settings.fleet()).await?;
-    let workspaces = Workspaces::new(fleet, settings.policy(own_machine));
-    Ok(Gateway::new(Arc::new(workspaces), settings.limits()))
-}
-
 async fn doctor(settings: &Settings) -> ExitCode {
     let findings = sandbox::doctor(&settings.fleet()).await;
     for finding in &findings {
@@ -117,32 +106,6 @@ async fn doctor(settings: &Settings) -> ExitCode {
     }
     let usable = findings.iter().any(|finding| finding.ok);
     if usable { ExitCode::SUCCESS } else { ExitCode::FAILURE }
-}
-
-/// Cancelled by Ctrl-C or SIGTERM; the second one ends the process at once.
-pub fn stop_on_signal() -> CancellationToken {
-    let stop = CancellationToken::new();
-    let signalled = stop.clone();
-    tokio::spawn(async move {
-        signal().await;
-        eprintln!("cellgate: stopping; sandboxes end first (once more to quit at once)");
-        signalled.cancel();
-        signal().await;
-        std::process::exit(130);
-    });
-    stop
-}
-
-async fn signal() {
-    use tokio::signal::unix::{SignalKind, signal};
-    let Ok(mut terminate) = signal(SignalKind::terminate()) else {
-        let _ = tokio::signal::ctrl_c().await;
-        return;
-    };
-    tokio::select! {
-        _ = tokio::signal::ctrl_c() => {}
-        _ = terminate.recv() => {}
-    }
 }
 
 /// How long answers may take to go out once the gateway is told to stop.

@@ -10,11 +10,11 @@ use base64::prelude::BASE64_STANDARD;
 use serde_json::{Value, json};
 use tokio::net::TcpListener;
 
-use crate::cli::{gateway, stop_on_signal};
 use crate::client::Client;
 use crate::config::Settings;
 use crate::http::{self, Access};
 use crate::sandbox::running_processes;
+use crate::service::{gateway, stop_on_signal};
 
 const PLOT: &str = "\
 import numpy as np

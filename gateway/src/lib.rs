@@ -14,6 +14,7 @@ pub mod jupyter;
 pub mod mcp;
 pub mod nbformat;
 pub mod sandbox;
+pub mod service;
 pub mod stdio;
 pub mod telemetry;
 pub mod tools;

@@ -26,11 +26,7 @@ struct Envelope {
 }
 
 /// Reads the envelope of a request, so that every refusal carries the request's own id.
-pub(super) async fn check(
-    State(sessions): State<Arc<LocalSessionManager>>,
-    request: Request,
-    next: Next,
-) -> Response {
+pub(super) async fn check(State(sessions): State<Arc<LocalSessionManager>>, request: Request, next: Next) -> Response {
     let gone = is_gone(request.headers(), &sessions).await;
     if request.method() != Method::POST {
         return if gone { session_not_found(&Value::Null) } else { next.run(request).await };

@@ -81,18 +81,8 @@ impl SandboxProvider for ProcessProvider {
     }
 
     fn accept(&self, request: &LaunchRequest) -> Result<(), ProviderError> {
-        let wishes = [
-            ("environment", request.environment.is_some()),
-            ("environment_version", request.environment_version.is_some()),
-            ("gpu", request.gpu.is_some()),
-            ("image", request.image.is_some()),
-            ("cpu", request.cpu.is_some()),
-            ("memory", request.memory.is_some()),
-            ("server_url", request.server_url.is_some()),
-            ("token", request.token.is_some()),
-        ];
-        match wishes.into_iter().find(|(_, wished)| *wished) {
-            Some((wish, _)) => Err(ProviderError::Unsupported { variant: self.variant(), wish }),
+        match request.unkept(&["env", "ttl_seconds", "idle_timeout_seconds"]) {
+            Some(wish) => Err(ProviderError::Unsupported { variant: self.variant(), wish }),
             None => variables::check(&request.env),
         }
     }

@@ -61,6 +61,24 @@ impl Default for LaunchRequest {
 }
 
 impl LaunchRequest {
+    /// The first wish of this request that is not among those that a provider keeps.
+    pub(super) fn unkept(&self, kept: &[&str]) -> Option<&'static str> {
+        let wishes = [
+            ("environment", self.environment.is_some()),
+            ("environment_version", self.environment_version.is_some()),
+            ("gpu", self.gpu.is_some()),
+            ("server_url", self.server_url.is_some()),
+            ("token", self.token.is_some()),
+            ("image", self.image.is_some()),
+            ("cpu", self.cpu.is_some()),
+            ("memory", self.memory.is_some()),
+            ("env", !self.env.is_empty()),
+            ("ttl_seconds", self.ttl_seconds.is_some()),
+            ("idle_timeout_seconds", self.idle_timeout_seconds.is_some()),
+        ];
+        wishes.into_iter().find(|(wish, wished)| *wished && !kept.contains(wish)).map(|(wish, _)| wish)
+    }
+
     /// What makes two requests the same: all of it but how long the caller is ready to wait.
     pub(super) fn canonical(&self, default_variant: &str) -> String {
         json!([

@@ -2,7 +2,7 @@
 
 use jiff::Timestamp;
 
-use super::super::{FleetError, LaunchRequest, ProviderError, Status};
+use super::super::{FleetError, ProviderError, Status};
 use super::launch::Asked;
 use super::{ATTACHED, Fleet, Launched, Sandbox};
 use crate::jupyter::{JupyterError, Server};
@@ -11,7 +11,7 @@ impl Fleet {
     /// Attaches the server that the request names, if it answers to the token.
     pub(super) async fn attach(&self, asked: &Asked, digest: String) -> Result<Launched, FleetError> {
         let request = &asked.request;
-        if let Some(wish) = wish(request) {
+        if let Some(wish) = request.unkept(&["server_url", "token"]) {
             return Err(ProviderError::Unsupported { variant: ATTACHED, wish }.into());
         }
         let Some(url) = &request.server_url else {
@@ -27,20 +27,4 @@ impl Fleet {
         let sandbox = self.admit(Sandbox::new(record, server, None, None))?;
         Ok(Launched { sandbox, existing: false })
     }
-}
-
-/// A wish that can't be kept for a server that somebody else runs.
-fn wish(request: &LaunchRequest) -> Option<&'static str> {
-    let wishes = [
-        ("environment", request.environment.is_some()),
-        ("environment_version", request.environment_version.is_some()),
-        ("gpu", request.gpu.is_some()),
-        ("image", request.image.is_some()),
-        ("cpu", request.cpu.is_some()),
-        ("memory", request.memory.is_some()),
-        ("env", !request.env.is_empty()),
-        ("ttl_seconds", request.ttl_seconds.is_some()),
-        ("idle_timeout_seconds", request.idle_timeout_seconds.is_some()),
-    ];
-    wishes.into_iter().find(|(_, wished)| *wished).map(|(wish, _)| wish)
 }
