@@ -9,8 +9,9 @@ use tokio::net::TcpListener;
 use tokio_util::sync::CancellationToken;
 
 use crate::config::{self, Settings};
-use crate::sandbox;
+use crate::sandbox::{self, FleetError, ProviderError};
 use crate::service::{gateway, stop_on_signal};
+use crate::telemetry::say;
 use crate::{demo, http, stdio, telemetry};
 
 /// One MCP endpoint in front of as many Jupyter sandboxes as your agents need.
@@ -67,8 +68,16 @@ pub async fn run() -> ExitCode {
 #[error("{0}")]
 struct BadSettings(String);
 
+/// A variant that isn't there is a wrong setting; all else is a failure.
+fn told_apart(error: anyhow::Error) -> anyhow::Error {
+    match error.downcast_ref::<FleetError>() {
+        Some(FleetError::Provider(ProviderError::Unknown { .. })) => BadSettings(format!("{error:#}")).into(),
+        _ => error,
+    }
+}
+
 fn failed(error: &anyhow::Error, code: u8) -> ExitCode {
-    eprintln!("cellgate: {error:#}");
+    say(&format!("cellgate: {error:#}"));
     ExitCode::from(code)
 }
 
@@ -78,9 +87,9 @@ async fn serve(settings: &Settings) -> anyhow::Result<()> {
     let listener =
         TcpListener::bind(settings.listen).await.with_context(|| format!("can't listen on {}", settings.listen))?;
     let address = listener.local_addr()?;
-    let gateway = gateway(settings, settings.listen.ip().is_loopback()).await?;
+    let gateway = gateway(settings, settings.listen.ip().is_loopback()).await.map_err(told_apart)?;
     let stop = stop_on_signal();
-    eprintln!("cellgate {} listening on http://{address}{}", env!("CARGO_PKG_VERSION"), http::ENDPOINT);
+    say(&format!("cellgate {} listening on http://{address}{}", env!("CARGO_PKG_VERSION"), http::ENDPOINT));
     let fleet = Arc::clone(gateway.workspaces().fleet());
     let served = tokio::select! {
         served = http::serve(gateway, listener, access, stop.clone()) => served,
@@ -92,7 +101,7 @@ async fn serve(settings: &Settings) -> anyhow::Result<()> {
 
 async fn serve_stdio(settings: &Settings) -> anyhow::Result<()> {
     telemetry::start(settings.log_format, "cellgate=warn,error");
-    let gateway = gateway(settings, true).await?;
+    let gateway = gateway(settings, true).await.map_err(told_apart)?;
     let fleet = Arc::clone(gateway.workspaces().fleet());
     let served = stdio::serve(gateway, stop_on_signal()).await;
     fleet.shutdown().await;

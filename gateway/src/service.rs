@@ -7,6 +7,7 @@ use tokio_util::sync::CancellationToken;
 use crate::config::Settings;
 use crate::mcp::Gateway;
 use crate::sandbox::Fleet;
+use crate::telemetry::say;
 use crate::workspace::Workspaces;
 
 /// A gateway in front of the sandboxes of the data directory.
@@ -25,7 +26,7 @@ pub fn stop_on_signal() -> CancellationToken {
     let signalled = stop.clone();
     tokio::spawn(async move {
         signal().await;
-        eprintln!("cellgate: stopping; sandboxes end first (once more to quit at once)");
+        say("cellgate: stopping; sandboxes end first (once more to quit at once)");
         signalled.cancel();
         signal().await;
         std::process::exit(130);

@@ -37,6 +37,7 @@ mod cell;
 mod defaults;
 mod page;
 mod record;
+mod time;
 
 use std::sync::LazyLock;
 

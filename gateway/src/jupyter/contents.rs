@@ -61,6 +61,10 @@ pub struct Written {
     pub message: Option<String>,
 }
 
+/// Names that mean another route of the API when they end a path. Jupyter's router compares what is
+/// on the wire, and decodes it afterwards: spelled in another way they are files like any other.
+const ROUTES: [&str; 2] = ["checkpoints", "trust"];
+
 #[derive(Deserialize)]
 struct Model {
     #[serde(default)]
@@ -145,7 +149,7 @@ impl From<Model> for Entry {
 
 fn contents(rest: &Rest, method: Method, path: &ContentsPath) -> Call {
     let names = std::iter::once("contents").chain(path.names());
-    rest.call(method, names).limit(FILE_LIMIT).subject(format!("file or directory '{path}'"))
+    rest.call(method, names).spelled_out(&ROUTES).limit(FILE_LIMIT).subject(format!("file or directory '{path}'"))
 }
 
 /// Jupyter answers 500 for a directory that isn't there.

@@ -202,6 +202,17 @@ impl Call {
         self
     }
 
+    /// Writes the first letter of these names as an escape where one of them is a segment of the path.
+    pub(super) fn spelled_out(mut self, names: &[&str]) -> Self {
+        let spelled = |segment: &str| match segment.bytes().next() {
+            Some(first) if names.contains(&segment) => format!("%{first:02X}{}", &segment[1..]),
+            _ => segment.to_owned(),
+        };
+        let path: Vec<String> = self.url.path().split('/').map(spelled).collect();
+        self.url.set_path(&path.join("/"));
+        self
+    }
+
     pub(super) fn limit(mut self, limit: Duration) -> Self {
         self.limit = limit;
         self

@@ -2,7 +2,7 @@ use globset::{GlobBuilder, GlobMatcher};
 use schemars::JsonSchema;
 use serde::Deserialize;
 
-use super::{Hints, Tool, page};
+use super::{Hints, Tool, page, time};
 use crate::answer::{Answer, Code, Failure, Shape};
 use crate::jupyter::{ContentsPath, Entry, EntryKind};
 use crate::sandbox::Sandbox;
@@ -133,7 +133,7 @@ fn row(entry: &Entry) -> Vec<String> {
         EntryKind::Directory => String::new(),
         _ => entry.size.map(size).unwrap_or_default(),
     };
-    vec![entry.path.clone(), kind.to_owned(), size, time(&entry.last_modified)]
+    vec![entry.path.clone(), kind.to_owned(), size, time::shown(&entry.last_modified)]
 }
 
 /// `8B`, `1.1KB`, `3.3MB`.
@@ -150,24 +150,15 @@ fn size(bytes: u64) -> String {
     format!("{size:.1}{}", SIZES[unit])
 }
 
-/// `YYYY-mm-dd HH:MM:SS`, UTC.
-fn time(timestamp: &str) -> String {
-    match timestamp.parse::<jiff::Timestamp>() {
-        Ok(time) => time.strftime("%Y-%m-%d %H:%M:%S").to_string(),
-        Err(_) => timestamp.to_owned(),
-    }
-}
-
 #[cfg(test)]
 mod tests {
-    use super::{glob, size, time};
+    use super::{glob, size};
 
     #[test]
-    fn sizes_and_times_read_as_the_contract_says() {
+    fn sizes_read_as_the_contract_says() {
         assert_eq!(size(8), "8B");
         assert_eq!(size(1127), "1.1KB");
         assert_eq!(size(3_460_301), "3.3MB");
-        assert_eq!(time("2026-01-02T03:04:05.678Z"), "2026-01-02 03:04:05");
     }
 
     #[test]

@@ -1,7 +1,7 @@
 use schemars::JsonSchema;
 use serde::Deserialize;
 
-use super::{Hints, Tool};
+use super::{Hints, Tool, time};
 use crate::answer::{Answer, Failure, Shape};
 use crate::jupyter::{KernelModel, Kernelspecs};
 use crate::workspace::{Caller, jupyter_failure};
@@ -47,7 +47,7 @@ fn row(kernel: &KernelModel, specs: &Kernelspecs, environment: &str) -> Vec<Stri
         spec.map_or(String::new(), |spec| spec.language.clone()),
         kernel.execution_state.clone(),
         kernel.connections.to_string(),
-        kernel.last_activity.clone(),
+        time::shown(&kernel.last_activity),
         environment.to_owned(),
     ]
 }

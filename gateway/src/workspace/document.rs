@@ -140,7 +140,7 @@ impl ContentsDocument {
     /// The notebook and the hash of the file it was read from.
     async fn load(&self, ids: &mut CellIds) -> Result<(Notebook, Option<String>), Failure> {
         // The file's own text, since Jupyter mints new cell ids on every conversion it makes.
-        let file = self.server().read_text(&self.path).await.map_err(|error| self.failure(&error))?;
+        let file = self.server().read_text(&self.path).await.map_err(|error| self.unread(&error))?;
         let mut notebook = match Notebook::parse(&file.text) {
             Err(NotebookError::Old(_)) => self.converted().await?,
             parsed => parsed.map_err(|error| self.invalid(&error))?,
@@ -208,6 +208,18 @@ impl ContentsDocument {
 
     fn invalid(&self, error: &NotebookError) -> Failure {
         Failure::new(Code::NotebookInvalid, format!("'{}' can't be used: {error}", self.path.as_str()))
+    }
+
+    /// Jupyter answers 400 for what it can't read as text: a directory, or bytes that are no UTF-8.
+    fn unread(&self, error: &JupyterError) -> Failure {
+        match error {
+            JupyterError::Refused { status: 400, .. } => {
+                let message =
+                    format!("'{}' can't be used: it is no text file, and a notebook is one.", self.path.as_str());
+                Failure::new(Code::NotebookInvalid, message)
+            }
+            error => self.failure(error),
+        }
     }
 
     fn failure(&self, error: &JupyterError) -> Failure {

@@ -2,7 +2,7 @@
 
 use jiff::Timestamp;
 
-use super::super::{FleetError, ProviderError, Status};
+use super::super::{FleetError, LaunchRequest, ProviderError, Status};
 use super::launch::Asked;
 use super::{ATTACHED, Fleet, Launched, Sandbox};
 use crate::jupyter::{JupyterError, Server};
@@ -27,4 +27,12 @@ impl Fleet {
         let sandbox = self.admit(Sandbox::new(record, server, None, None))?;
         Ok(Launched { sandbox, existing: false })
     }
+}
+
+/// The request with one form of its URL, and with the token that stood in it as its token: the same
+/// server asked for in another way is the same sandbox.
+pub(super) fn in_normal_form(request: LaunchRequest) -> Result<LaunchRequest, FleetError> {
+    let Some(url) = &request.server_url else { return Ok(request) };
+    let server = Server::new(url, request.token.clone())?;
+    Ok(LaunchRequest { server_url: Some(server.base_url().to_string()), token: server.token().cloned(), ..request })
 }

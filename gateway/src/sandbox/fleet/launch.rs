@@ -10,6 +10,7 @@ use tokio_util::sync::CancellationToken;
 use super::super::{
     FleetError, LaunchRequest, Owner, Plan, Progress, ProviderError, Record, SandboxId, SandboxProvider, Status,
 };
+use super::attach::in_normal_form;
 use super::{ATTACHED, Fleet, Launched, Sandbox};
 use crate::jupyter::{JupyterError, Server};
 
@@ -35,6 +36,7 @@ impl Fleet {
         progress: &Progress,
     ) -> Result<Launched, FleetError> {
         check_name(&request.name)?;
+        let request = in_normal_form(request)?;
         let cancel = self.stop.child_token();
         let _cancelled_when_dropped = cancel.clone().drop_guard();
         let asked = Asked { owner: owner.clone(), request, progress: progress.clone(), cancel };
