@@ -120,7 +120,11 @@ fn parts(frame: &[u8]) -> anyhow::Result<[Value; 4]> {
 struct QuickAck(TcpStream);
 
 impl AsyncRead for QuickAck {
-    fn poll_read(mut self: Pin<&mut Self>, context: &mut Context<'_>, buffer: &mut ReadBuf<'_>) -> Poll<io::Result<()>> {
+    fn poll_read(
+        mut self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+        buffer: &mut ReadBuf<'_>,
+    ) -> Poll<io::Result<()>> {
         let read = Pin::new(&mut self.0).poll_read(context, buffer);
         #[cfg(target_os = "linux")]
         let _ = socket2::SockRef::from(&self.0).set_tcp_quickack(true);

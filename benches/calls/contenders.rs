@@ -78,7 +78,7 @@ impl Jupyter {
                 command.arg(format!("--ServerApp.port={port}"));
             }
         }
-        // With the settings of the sandbox, both write to the log alike.
+        // As in a sandbox: writing a log line for each request costs time.
         command.arg("--ServerApp.log_level=WARN");
         command.env("JUPYTER_TOKEN", TOKEN).env("HOME", home).current_dir(&root);
         let mut process = Process::spawn(command, &home.join("jupyter.log"))?;
