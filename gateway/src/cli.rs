@@ -82,7 +82,7 @@ fn failed(error: &anyhow::Error, code: u8) -> ExitCode {
 }
 
 async fn serve(settings: &Settings) -> anyhow::Result<()> {
-    telemetry::start(settings.log_format, "cellgate=info,warn,rmcp=error");
+    telemetry::start(settings.log_format, "cellgate=info,warn,rmcp=off");
     let access = settings.access().map_err(|error| BadSettings(format!("{error:#}")))?;
     let listener =
         TcpListener::bind(settings.listen).await.with_context(|| format!("can't listen on {}", settings.listen))?;
@@ -100,7 +100,7 @@ async fn serve(settings: &Settings) -> anyhow::Result<()> {
 }
 
 async fn serve_stdio(settings: &Settings) -> anyhow::Result<()> {
-    telemetry::start(settings.log_format, "cellgate=warn,error");
+    telemetry::start(settings.log_format, "cellgate=warn,error,rmcp=off");
     let gateway = gateway(settings, true).await.map_err(told_apart)?;
     let fleet = Arc::clone(gateway.workspaces().fleet());
     let served = stdio::serve(gateway, stop_on_signal()).await;

@@ -22,3 +22,4 @@ mod python_client;
 mod sandboxes;
 mod settings;
 mod tool_list;
+mod vanishing;

@@ -3,7 +3,8 @@
 use super::error::EditError;
 use super::notebook::Notebook;
 
-/// Which cell: its id, or else its index from 0. The id wins when both are given.
+/// Which cell: its id, or else its index from 0. The id wins when both are given; the index then tells
+/// apart cells that have the same id.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct CellRef {
     /// The id that [`super::Cell::id`] tells.
@@ -16,7 +17,7 @@ impl Notebook {
     /// The index of the cell that is meant.
     pub fn find(&self, at: &CellRef) -> Result<usize, EditError> {
         match (&at.id, at.index) {
-            (Some(id), _) => self.find_id(id),
+            (Some(id), index) => self.find_id(id, index),
             (None, Some(index)) => self.find_index(index),
             (None, None) => Err(EditError::Invalid(format!(
                 "Say which cell: pass its id (read_notebook shows ids) or its index; {}.",
@@ -48,15 +49,19 @@ impl Notebook {
         })
     }
 
-    fn find_id(&self, id: &str) -> Result<usize, EditError> {
+    fn find_id(&self, id: &str, index: Option<i64>) -> Result<usize, EditError> {
         let places: Vec<usize> = self.cells().filter(|cell| cell.id() == id).map(|cell| cell.index()).collect();
         match places[..] {
             [index] => Ok(index),
             [] => Err(EditError::CellNotFound(self.unknown(id))),
-            _ => Err(EditError::CellAmbiguous(format!(
-                "{} cells have the id {id:?} (indices {places:?}); pass the index of the one you mean.",
-                places.len()
-            ))),
+            _ => index.and_then(|index| usize::try_from(index).ok()).filter(|index| places.contains(index)).ok_or_else(
+                || {
+                    EditError::CellAmbiguous(format!(
+                        "{} cells have the id {id:?} (indices {places:?}); pass the index of the one you mean.",
+                        places.len()
+                    ))
+                },
+            ),
         }
     }
 
@@ -151,6 +156,15 @@ mod tests {
     fn an_id_that_two_cells_have_is_ambiguous() {
         let error = notebook(&["a", "b", "a"]).find(&by_id("a")).unwrap_err();
         assert!(matches!(&error, EditError::CellAmbiguous(message) if message.contains("[0, 2]")), "{error}");
+    }
+
+    #[test]
+    fn the_index_tells_cells_of_one_id_apart_and_nothing_else() {
+        let cells = notebook(&["a", "b", "a"]);
+        let at = |id: &str, index| cells.find(&CellRef { id: Some(id.to_owned()), index: Some(index) });
+        assert_eq!(at("a", 2).unwrap(), 2);
+        assert_eq!(at("b", 2).unwrap(), 1);
+        assert!(at("a", 1).is_err());
     }
 
     #[test]

@@ -60,7 +60,7 @@ struct Job<'a> {
 /// A cell whose outputs are saved while it runs.
 struct Saving<'a> {
     target: &'a Target,
-    id: String,
+    cell: CellRef,
     next: Instant,
     dirty: bool,
 }
@@ -79,13 +79,15 @@ impl Caller {
             return Err(Failure::new(Code::CellWrongType, message));
         }
         let kernel = self.kernel(target).await?;
-        let saving = Saving { target, id: id.clone(), next: Instant::now() + SAVE_EVERY, dirty: false };
+        // By id, since others may insert above it; the index tells cells of one id apart.
+        let cell = CellRef { id: Some(id.clone()), index: i64::try_from(index).ok() };
+        let saving = Saving { target, cell: cell.clone(), next: Instant::now() + SAVE_EVERY, dirty: false };
         target.document.set_running(&id, true);
         let job = Job { code: source, options, cell: Some(saving) };
         let ran = self.run(&target.sandbox, &kernel, job).await;
         target.document.set_running(&id, false);
         let (ran, saved) = ran;
-        report::of_cell(self, target, &id, (ran, saved)).await
+        report::of_cell(self, target, &cell, (ran, saved)).await
     }
 
     /// Runs code that no notebook keeps.
@@ -255,7 +257,7 @@ impl Follower<'_> {
             return Ok(());
         }
         cell.store(&self.outputs, ended.execution_count).await?;
-        cell.target.document.remember_displays(&cell.id, self.outputs.displays());
+        cell.target.document.remember_displays(cell.cell.id.as_deref().unwrap_or_default(), self.outputs.displays());
         for update in &self.updates {
             cell.target.document.update_display(update).await?;
         }
@@ -265,8 +267,7 @@ impl Follower<'_> {
 
 impl Saving<'_> {
     async fn store(&self, outputs: &Outputs, execution_count: Option<i64>) -> Result<(), Failure> {
-        let cell = CellRef { id: Some(self.id.clone()), index: None };
-        let edit = Edit::SetOutputs { cell, outputs: outputs.to_json(), execution_count };
+        let edit = Edit::SetOutputs { cell: self.cell.clone(), outputs: outputs.to_json(), execution_count };
         self.target.document.apply(&edit).await.map(drop)
     }
 }

@@ -212,8 +212,15 @@ impl Caller {
         }
         self.create_parents(sandbox, path).await?;
         let notebook = Notebook::new(&self.default_kernelspec(sandbox).await?);
-        sandbox.server().write_notebook(path, &notebook.to_value()).await.map_err(failure)?;
-        Ok(())
+        match sandbox.server().write_notebook(path, &notebook.to_value()).await {
+            Ok(_) => Ok(()),
+            // Hidden names and places that Jupyter may not write to.
+            Err(JupyterError::Refused { status: 400 | 403, message }) => {
+                let message = format!("'{}' can't be created: {message}. Choose another path.", path.as_str());
+                Err(Failure::new(Code::PathInvalid, message))
+            }
+            Err(error) => Err(failure(error)),
+        }
     }
 
     async fn create_parents(&self, sandbox: &Arc<Sandbox>, path: &ContentsPath) -> Result<(), Failure> {

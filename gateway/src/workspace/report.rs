@@ -14,12 +14,13 @@ use crate::nbformat::CellRef;
 pub(super) async fn of_cell(
     caller: &Caller,
     target: &Target,
-    id: &str,
+    cell: &CellRef,
     (ran, saved): (Ran, Result<(), Failure>),
 ) -> Result<Answer, Failure> {
+    let id = cell.id.as_deref().unwrap_or_default();
     // Others may have moved the cell, or deleted it, while it ran.
     let index = match target.document.read().await {
-        Ok(notebook) => notebook.find(&CellRef { id: Some(id.to_owned()), index: None }).ok(),
+        Ok(notebook) => notebook.find(cell).ok(),
         Err(_) => None,
     };
     let cell = json!({"id": id, "index": index, "type": "code"});
@@ -55,14 +56,15 @@ pub(super) fn of_code(kernel: &str, ran: &Ran) -> Result<Answer, Failure> {
 
 fn answer(ran: &Ran, mut extra: Map<String, Value>, note: String) -> Result<Answer, Failure> {
     let ended = &ran.ended;
-    extra.insert("status".to_owned(), ended.status.as_str().into());
+    let status = if stopped_with_its_sandbox(ran) { RunStatus::Died } else { ended.status };
+    extra.insert("status".to_owned(), status.as_str().into());
     extra.insert("execution_count".to_owned(), ended.execution_count.into());
     extra.insert("seconds".to_owned(), json!((ended.seconds * 1000.0).round() / 1000.0));
     if let Some((ename, evalue)) = &ended.exception {
         extra.insert("exception".to_owned(), json!({"ename": ename, "evalue": evalue}));
     }
     let parts = render(&ran.outputs);
-    if matches!(ended.status, RunStatus::Ok | RunStatus::Error) {
+    if matches!(status, RunStatus::Ok | RunStatus::Error) {
         let mut answer = Answer::outputs(parts).note(note);
         answer.extra = extra;
         return Ok(answer);
@@ -78,7 +80,18 @@ fn summary(ended: &Ended, place: &str, sandbox: &str) -> String {
     format!("{count}{place} in sandbox '{sandbox}': {} in {:.2} s", ended.status.as_str(), ended.seconds)
 }
 
+/// Whether the run was interrupted because its sandbox was ended: Jupyter does that on its way out.
+fn stopped_with_its_sandbox(ran: &Ran) -> bool {
+    let interrupted = ran.ended.exception.as_ref().is_some_and(|(ename, _)| ename == "KeyboardInterrupt");
+    interrupted && ran.sandbox.alive().is_err()
+}
+
 fn failure(ran: &Ran) -> Failure {
+    if stopped_with_its_sandbox(ran)
+        && let Err(reason) = ran.sandbox.alive()
+    {
+        return gone(ran.sandbox.name(), &reason);
+    }
     let (ended, limit) = (&ran.ended, ran.limit.as_secs());
     match (&ended.cause, ended.status) {
         (Some(Cause::StillRunning), RunStatus::Timeout | RunStatus::Interrupted) => Failure::new(

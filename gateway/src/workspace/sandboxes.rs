@@ -69,7 +69,9 @@ impl Caller {
                 return Err(Failure::new(Code::ExecutionCancelled, message));
             }
         };
-        if self.workspace.state().active.is_none() {
+        // One that ended is no longer in the way.
+        let active = self.workspace.state().active.clone();
+        if active.is_none_or(|id| self.fleet().find(&self.owner, id.as_str()).is_none()) {
             self.activate(Some(&launched.sandbox));
         }
         Ok(launched)
