@@ -54,7 +54,7 @@ impl Channel {
         let begun = Instant::now();
         let text = tokio::time::timeout(LIMIT, self.evaluate(code)).await.context("the kernel answers in time")??;
         let took = begun.elapsed();
-        ensure!(text == result, "{code} is {text}");
+        ensure!(text == json!(result).to_string(), "{code} is {text}");
         Ok(took)
     }
 
@@ -70,7 +70,7 @@ impl Channel {
                 continue;
             }
             match header["msg_type"].as_str().unwrap_or_default() {
-                "execute_result" => text = content["data"]["text/plain"].as_str().unwrap_or_default().to_owned(),
+                "execute_result" => text = content["data"]["text/plain"].to_string(),
                 "execute_reply" => replied = true,
                 "status" => idle |= content["execution_state"] == "idle",
                 _ => {}

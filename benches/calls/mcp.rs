@@ -42,11 +42,11 @@ impl Client {
     }
 
     /// Calls a tool; an error when it answers one.
-    pub(crate) async fn call(&self, tool: &str, arguments: &Value) -> anyhow::Result<Answer> {
+    pub(crate) async fn call(&self, name: &str, arguments: &Value) -> anyhow::Result<Answer> {
         let begun = Instant::now();
-        let result = self.ask("tools/call", json!({"name": tool, "arguments": arguments})).await?;
+        let result = self.ask("tools/call", json!({"name": name, "arguments": arguments})).await?;
         let took = begun.elapsed();
-        ensure!(result["isError"] != true, "{tool}: {result}");
+        ensure!(result["isError"] != true, "{name}: {result}");
         Ok(Answer { result, took })
     }
 

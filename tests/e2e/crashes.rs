@@ -1,12 +1,15 @@
 //! The gateway's own end, planned or not: nothing is left over and files are whole.
 
 use std::path::Path;
+use std::process::Stdio;
 use std::time::Duration;
 
 use serde_json::{Value, json};
 use tempfile::TempDir;
+use tokio::io::{AsyncBufReadExt as _, BufReader};
+use tokio::process::Command;
 
-use crate::harness::{Client, Gateway, Start, eventually, marked, mentioning, validate_notebook};
+use crate::harness::{Client, Gateway, Process, Start, eventually, marked, mentioning, validate_notebook};
 
 const LAUNCH: Duration = Duration::from_secs(900);
 
@@ -112,6 +115,36 @@ async fn an_interrupt_in_the_middle_of_a_run_leaves_nothing() {
         let next = Start::default().data(data.path()).serve();
         assert_works(&next).await;
     }
+}
+
+/// Ends what a fault left, so that it does not outlive its test.
+struct Leftovers<'a>(&'a Path);
+
+impl Drop for Leftovers<'_> {
+    fn drop(&mut self) {
+        marked(self.0).iter().for_each(Process::kill);
+    }
+}
+
+#[tokio::test]
+async fn a_gateway_whose_log_nobody_reads_any_more_still_answers_and_stops_and_leaves_nothing() {
+    let data = TempDir::new().expect("a directory");
+    let _leftovers = Leftovers(data.path());
+    let mut command = Command::from(Start::default().data(data.path()).command("serve"));
+    command.args(["--listen", "127.0.0.1:0"]).stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::piped());
+    let mut child = command.kill_on_drop(true).spawn().expect("it starts");
+    let mut log = BufReader::new(child.stderr.take().expect("piped")).lines();
+    let line = log.next_line().await.expect("its log can be read").expect("it says where it listens");
+    let url = line.split_whitespace().find(|word| word.starts_with("http")).expect("an address");
+    let client = Client::connect(url).await;
+    client.call_within(LAUNCH, "launch_sandbox", json!({"sandbox_name": "box"})).await.ok();
+    drop(log);
+    client.call_within(Duration::from_secs(20), "execute_code", json!({"code": "1"})).await.ok();
+    let pid = child.id().expect("it runs").to_string();
+    Command::new("kill").args(["-s", "TERM", &pid]).status().await.expect("kill runs");
+    let ended = tokio::time::timeout(Duration::from_secs(20), child.wait()).await;
+    assert!(ended.is_ok_and(|status| status.is_ok_and(|status| status.success())), "it does not stop");
+    assert!(marked(data.path()).is_empty(), "{:?}", marked(data.path()));
 }
 
 #[tokio::test]

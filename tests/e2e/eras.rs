@@ -143,8 +143,10 @@ async fn a_queued_call_that_is_cancelled_interrupts_nothing() {
         .start("insert_execute_code_cell", json!({"cell_index": -1, "cell_source": code, "progress_interval": 1}));
     first.progress_with("began").await;
     let marker = desk.path("was-run");
-    let second = json!({"cell_index": -1, "cell_source": format!("open({marker:?}, 'w')")});
-    desk.client.start("insert_execute_code_cell", second).cancel().await;
+    let second = json!({"cell_index": -1, "cell_source": format!("open({marker:?}, 'w')"), "progress_interval": 1});
+    let mut second = desk.client.start("insert_execute_code_cell", second);
+    second.progress_with("").await;
+    second.cancel().await;
     let reply = first.wait().await.ok();
     assert_eq!(reply.get("status"), "ok", "{}", reply.structured());
     assert!(reply.outputs().contains("finished"));

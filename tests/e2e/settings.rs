@@ -73,7 +73,7 @@ async fn an_unused_sandbox_ends_after_its_idle_time_and_says_so_and_a_busy_one_d
     }
     assert_eq!(status, "terminated");
     let gone = client.call("execute_code", json!({"code": "1"})).await.refused(&["sandbox.gone"]);
-    assert!(gone.text().contains("idle") || gone.text().contains("unused"), "{}", gone.text());
+    assert!(gone.text().contains("not used for 4 s"), "{}", gone.text());
     assert!(gateway.files("box").join("n.ipynb").exists());
 }
 

@@ -48,9 +48,7 @@ async fn a_sandbox_that_is_terminated_under_a_run_is_gone_and_not_a_result() {
 #[tokio::test]
 async fn cells_that_share_an_id_can_be_run_by_their_index() {
     let desk = Desk::new().await;
-    let cell = |source: &str| {
-        json!({"cell_type": "code", "id": "same", "metadata": {}, "source": source, "outputs": [], "execution_count": null})
-    };
+    let cell = |source: &str| json!({"cell_type": "code", "id": "same", "metadata": {}, "source": source, "outputs": [], "execution_count": null});
     let notebook = json!({"cells": [cell("'one'"), cell("'two'")], "metadata": {}, "nbformat": 4, "nbformat_minor": 5});
     desk.write("nb.ipynb", notebook.to_string());
     desk.open("nb").await.ok();

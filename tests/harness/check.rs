@@ -322,3 +322,53 @@ fn visible(text: &str) -> String {
 fn flat(value: Option<&str>) -> String {
     value.unwrap_or("(no text)").replace(['\t', '\r', '\n'], " ")
 }
+
+#[cfg(test)]
+mod tests {
+    use serde_json::{Value, json};
+
+    use super::{Faults, contract_tools};
+
+    fn faults(tool: &str, change: impl Fn(&mut Value)) -> Vec<String> {
+        let sentence = "Cell 3 deleted.";
+        let mut result = json!({
+            "content": [{"type": "text", "text": sentence}],
+            "structuredContent": {
+                "kind": "cell.delete", "result": sentence,
+                "cell": {"id": "a", "index": 3, "type": "code"},
+                "notebook": {"name": "n", "path": "n.ipynb", "sandbox": "s"}
+            },
+            "isError": false,
+            "_meta": {"io.jupyter-mcp/cell_id": "a"}
+        });
+        change(&mut result);
+        let mut faults = Faults::default();
+        faults.check(tool, &result);
+        // The advertised schemas are known only where a gateway was asked for them.
+        faults.0.into_iter().filter(|fault| !fault.contains("schema")).collect()
+    }
+
+    #[test]
+    fn an_answer_within_the_contract_has_no_faults() {
+        assert!(contract_tools()["tools"].is_array());
+        assert_eq!(faults("delete_cell", |_| {}), Vec::<String>::new());
+    }
+
+    #[test]
+    fn every_breach_of_the_contract_is_found() {
+        let breaches: [fn(&mut Value); 9] = [
+            |result| result["content"] = json!([]),
+            |result| result["content"][0]["text"] = json!("Cell 2 deleted."),
+            |result| result["content"][0]["text"] = json!("\u{1b}[1mCell 3 deleted."),
+            |result| result["structuredContent"]["kind"] = json!("cell.insert"),
+            |result| result["structuredContent"]["cell"] = Value::Null,
+            |result| result["structuredContent"]["notebook"]["sandbox"] = Value::Null,
+            |result| result["_meta"] = json!({}),
+            |result| result["_meta"]["io.modelcontextprotocol/cache"] = json!({"ttlMs": 1, "cacheScope": "private"}),
+            |result| result["isError"] = json!(true),
+        ];
+        for (number, breach) in breaches.into_iter().enumerate() {
+            assert!(!faults("delete_cell", breach).is_empty(), "breach {number} is not found");
+        }
+    }
+}

@@ -17,7 +17,9 @@ const PROGRAM: &str = env!("CARGO_BIN_EXE_cellgate");
 /// Ends the gateway when the pipe from the test binary closes, however that ended, and tidies up.
 const WATCHDOG: &str = r#"read _; kill -TERM "$1" 2>/dev/null
 n=0; while kill -0 "$1" 2>/dev/null && [ $n -lt 100 ]; do n=$((n+1)); sleep 0.1; done
-kill -KILL "$1" 2>/dev/null; [ -z "$2" ] || rm -rf "$2""#;
+kill -KILL "$1" 2>/dev/null; [ -n "$2" ] || exit
+for left in $(grep -lzs -- "$2" /proc/[0-9]*/environ); do left=${left#/proc/}; kill -KILL "${left%/environ}" 2>/dev/null; done
+rm -rf "$2""#;
 
 /// How a gateway is to be started.
 #[derive(Default)]

@@ -21,7 +21,7 @@ pub(crate) use desk::{Desk, shared};
 pub(crate) use files::{case, read_json, sources};
 pub(crate) use gateway::{Gateway, Start};
 pub(crate) use jupyter::ForeignJupyter;
-pub(crate) use processes::{marked, mentioning};
+pub(crate) use processes::{Process, marked, mentioning};
 pub(crate) use python::{run_python, validate_notebook};
 pub(crate) use reply::Reply;
 pub(crate) use stdio::Stdio;
