@@ -52,16 +52,16 @@ impl Channel {
     /// Runs code to its end, which is the reply and the kernel being idle again; checks what it evaluates to.
     pub(crate) async fn run(&mut self, code: &str, result: &str) -> anyhow::Result<Duration> {
         let begun = Instant::now();
-        let text = tokio::time::timeout(LIMIT, self.evaluate(code)).await.context("the kernel answers in time")??;
+        let value = tokio::time::timeout(LIMIT, self.evaluate(code)).await.context("the kernel answers in time")??;
         let took = begun.elapsed();
-        ensure!(text == json!(result).to_string(), "{code} is {text}");
+        ensure!(value == result, "{code} is {value}");
         Ok(took)
     }
 
-    async fn evaluate(&mut self, code: &str) -> anyhow::Result<String> {
+    async fn evaluate(&mut self, code: &str) -> anyhow::Result<Value> {
         let id = Uuid::new_v4().to_string();
         self.socket.send(Message::Binary(self.request(&id, code).into())).await?;
-        let (mut text, mut replied, mut idle) = (String::new(), false, false);
+        let (mut value, mut replied, mut idle) = (Value::Null, false, false);
         while !(replied && idle) {
             let frame = self.socket.next().await.context("the kernel's socket stays open")??;
             let Message::Binary(frame) = frame else { continue };
@@ -70,13 +70,13 @@ impl Channel {
                 continue;
             }
             match header["msg_type"].as_str().unwrap_or_default() {
-                "execute_result" => text = content["data"]["text/plain"].to_string(),
+                "execute_result" => value = content["data"]["text/plain"].clone(),
                 "execute_reply" => replied = true,
                 "status" => idle |= content["execution_state"] == "idle",
                 _ => {}
             }
         }
-        Ok(text)
+        Ok(value)
     }
 
     fn request(&self, id: &str, code: &str) -> Vec<u8> {
