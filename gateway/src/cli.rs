@@ -90,6 +90,9 @@ async fn serve(settings: &Settings) -> anyhow::Result<()> {
     let gateway = gateway(settings, settings.listen.ip().is_loopback()).await.map_err(told_apart)?;
     let stop = stop_on_signal();
     say(&format!("cellgate {} listening on http://{address}{}", env!("CARGO_PKG_VERSION"), http::ENDPOINT));
+    if settings.variant == "process" {
+        say("cellgate: process sandboxes isolate nothing: code in them runs as you");
+    }
     let fleet = Arc::clone(gateway.workspaces().fleet());
     let served = tokio::select! {
         served = http::serve(gateway, listener, access, stop.clone()) => served,

@@ -1,6 +1,6 @@
 //! Logs, on stderr only: stdout belongs to the protocol on stdio and to people elsewhere.
 
-use std::io::Write;
+use std::io::{IsTerminal, Write};
 
 use tracing_subscriber::EnvFilter;
 
@@ -22,6 +22,7 @@ pub fn start(format: LogFormat, default: &str) {
         .with_env_filter(filter)
         .with_writer(std::io::stderr)
         .with_target(false)
+        .with_ansi(std::io::stderr().is_terminal())
         // It would tell of a stderr that nobody reads on that stderr, and panic.
         .log_internal_errors(false);
     // A second start, in tests, keeps the first one's settings.

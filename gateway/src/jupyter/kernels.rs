@@ -53,16 +53,6 @@ impl Server {
         self.rest.done(on_kernel(&self.rest, Method::DELETE, id, None)?).await
     }
 
-    /// Interrupts what a kernel runs, whoever asked for it.
-    pub async fn interrupt_kernel(&self, id: &str) -> Result<(), JupyterError> {
-        interrupt(&self.rest, id).await
-    }
-
-    /// Restarts a kernel by REST alone; [`Kernel::restart`](super::Kernel::restart) also tells the run under way.
-    pub async fn restart_kernel(&self, id: &str) -> Result<(), JupyterError> {
-        restart(&self.rest, id).await
-    }
-
     /// Jupyter's refusal doesn't tell that there is no such kernelspec.
     pub(super) async fn why_not_started(&self, name: &str, error: JupyterError) -> JupyterError {
         let refused = matches!(error, JupyterError::Refused { .. } | JupyterError::NotFound { .. });

@@ -61,11 +61,6 @@ pub enum Edit {
         /// The cell.
         cell: CellRef,
     },
-    /// What a code cell looks like when its run begins: no outputs and no count.
-    StartRun {
-        /// The cell.
-        cell: CellRef,
-    },
     /// Stores the outputs of a code cell's run.
     SetOutputs {
         /// The cell.
@@ -133,7 +128,7 @@ impl Notebook {
                 let (_, entry) = self.named(cell)?;
                 self.overwrite(cell, &replace::replaced(&entry.source(), old, new, *replace_all)?)
             }
-            Edit::ClearOutputs { cell } | Edit::StartRun { cell } => self.set_outputs(cell, &[], None),
+            Edit::ClearOutputs { cell } => self.set_outputs(cell, &[], None),
             Edit::SetOutputs { cell, outputs, execution_count } => self.set_outputs(cell, outputs, *execution_count),
             Edit::SetOutput { cell, output, data, metadata } => {
                 let set = |index| Operation::SetOutput {
