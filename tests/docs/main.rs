@@ -51,3 +51,14 @@ fn the_readme_says_what_a_provider_does_not_do() {
     let readme = std::fs::read_to_string(root().join("README.md")).unwrap();
     assert!(readme.contains("**none**: cells run as you"));
 }
+
+#[test]
+fn the_table_of_kinds_is_the_catalogue() {
+    let page = std::fs::read_to_string(root().join("docs/results.md")).unwrap();
+    for tool in CATALOGUE.iter() {
+        let contract = &tool.contract;
+        let shape = format!("{:?}", contract.shape).to_lowercase();
+        let row = format!("| `{}` | `{}` | {shape} |", contract.kind, contract.tool);
+        assert!(page.contains(&row), "docs/results.md lacks {row}");
+    }
+}
