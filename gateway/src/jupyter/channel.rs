@@ -236,6 +236,8 @@ impl Line {
         });
         let message = Message::request("execute_request", &request.id, &self.session, content);
         self.sent = true;
+        // Only what is asked from here on is a later question than this code.
+        self.conversation.forget_questions();
         self.tell(Notice::Sent);
         wires.send(&message).await
     }

@@ -38,6 +38,11 @@ impl Conversation {
         self.hellos.push(id);
     }
 
+    /// From here on, answers to what was asked so far say nothing.
+    pub(super) fn forget_questions(&mut self) {
+        self.hellos.clear();
+    }
+
     /// Whether nothing the kernel says can be missed any more.
     pub(super) fn is_live(&self) -> bool {
         self.live

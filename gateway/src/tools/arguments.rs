@@ -96,7 +96,7 @@ fn coerced(value: Value, parameter: &Value) -> Value {
 }
 
 fn from_text(text: &str, parameter: &Value) -> Option<Value> {
-    let meant: Value = serde_json::from_str(text.trim()).ok()?;
+    let Ok(meant) = serde_json::from_str::<Value>(text.trim()) else { return named(text, parameter) };
     let fits = match &meant {
         Value::Null => takes(parameter, "null"),
         Value::Bool(_) => takes(parameter, "boolean"),
@@ -105,10 +105,11 @@ fn from_text(text: &str, parameter: &Value) -> Option<Value> {
         Value::Object(_) => takes(parameter, "object"),
         Value::String(_) => false,
     };
-    if fits { Some(coerced(meant, parameter)) } else { named_boolean(text, parameter) }
+    fits.then(|| coerced(meant, parameter))
 }
 
-fn named_boolean(text: &str, parameter: &Value) -> Option<Value> {
+/// What Python calls these values.
+fn named(text: &str, parameter: &Value) -> Option<Value> {
     match text.trim().to_ascii_lowercase().as_str() {
         "true" if takes(parameter, "boolean") => Some(true.into()),
         "false" if takes(parameter, "boolean") => Some(false.into()),
