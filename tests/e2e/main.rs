@@ -12,6 +12,7 @@ mod crashes;
 mod eras;
 mod execution;
 mod faults;
+mod first_steps;
 mod foreign;
 mod hostile;
 mod http;
