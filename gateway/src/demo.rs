@@ -1,6 +1,7 @@
 //! `cellgate demo`: an agent's session from launch to terminate, told so that a person enjoys
 //! reading it. Everything in it is real: the gateway, the protocol, Jupyter, the plot.
 
+use std::os::unix::fs::DirBuilderExt;
 use std::path::{Path, PathBuf};
 use std::time::Instant;
 
@@ -38,7 +39,8 @@ pub async fn run(settings: &Settings) -> anyhow::Result<()> {
     crate::telemetry::start(settings.log_format, "error");
     let mut settings = settings.clone();
     let folder = settings.data_dir.clone().unwrap_or_else(|| PathBuf::from("cellgate-demo"));
-    std::fs::create_dir_all(&folder).with_context(|| format!("can't make the folder {}", folder.display()))?;
+    let made = std::fs::DirBuilder::new().recursive(true).mode(0o700).create(&folder);
+    made.with_context(|| format!("can't make the folder {}", folder.display()))?;
     let folder = folder.canonicalize()?;
     settings.data_dir = Some(folder.clone());
     let listener = TcpListener::bind(("127.0.0.1", 0)).await?;
