@@ -4,10 +4,14 @@ Everything that differs from sandbox to sandbox comes in variables, which are ta
 environment here, before any kernel starts and inherits it.
 """
 
+import errno
 import os
+import shutil
 import sys
+from contextlib import contextmanager
 
 from jupyter_server.serverapp import ServerApp
+from jupyter_server.services.contents.largefilemanager import AsyncLargeFileManager
 
 c = get_config()  # noqa: F821
 
@@ -31,6 +35,42 @@ if not token:
 ServerApp.write_server_info_file = lambda self: None
 ServerApp.write_browser_open_files = lambda self: None
 
+
+
+class WholeFileManager(AsyncLargeFileManager):
+    """Writes beside a file and renames over it.
+
+    Jupyter's own way writes into the file and keeps the old one beside it: a server that is killed meanwhile, or out of
+    memory, leaves half a notebook.
+    """
+
+    @contextmanager
+    def atomic_writing(self, os_path, text=True, encoding="utf-8", **kwargs):
+        path = os.path.realpath(os_path)
+        folder, name = os.path.split(path)
+        if os.path.exists(path) and not os.access(folder, os.W_OK):
+            with super().atomic_writing(os_path, text, encoding, **kwargs) as file:
+                yield file
+            return
+        draft = os.path.join(folder, f".~{name[:200]}.{os.getpid()}")
+        with self.perm_to_403(os_path):
+            if os.path.exists(path) and not os.access(path, os.W_OK):
+                # A rename asks only the folder; a file that may not be written stays as it is.
+                raise PermissionError(errno.EACCES, os.strerror(errno.EACCES), os_path)
+            try:
+                with open(draft, "w" if text else "wb", encoding=encoding if text else None, **kwargs) as file:
+                    yield file
+                    file.flush()
+                    os.fsync(file.fileno())
+                if os.path.exists(path):
+                    shutil.copymode(path, draft)
+                os.replace(draft, path)
+            finally:
+                if os.path.exists(draft):
+                    os.unlink(draft)
+
+
+c.ServerApp.contents_manager_class = WholeFileManager
 c.IdentityProvider.token = token
 c.ServerApp.ip = taken("CELLGATE_IP", "*")
 c.ServerApp.port = int(taken("CELLGATE_PORT", "8888"))
