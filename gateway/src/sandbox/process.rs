@@ -7,6 +7,7 @@ mod directory;
 mod environment;
 mod interpreter;
 mod marks;
+mod port;
 mod server;
 mod variables;
 

@@ -2,7 +2,7 @@
 
 use std::fs::{File, OpenOptions};
 use std::io::{self, Read, Seek, SeekFrom};
-use std::net::{Ipv4Addr, TcpListener};
+use std::net::Ipv4Addr;
 use std::os::unix::process::ExitStatusExt;
 use std::path::PathBuf;
 use std::process::Stdio;
@@ -17,6 +17,7 @@ use tokio::sync::watch;
 
 use super::directory::Directory;
 use super::environment::Environment;
+use super::port::Port;
 use super::{marks, variables};
 use crate::sandbox::Plan;
 
@@ -53,7 +54,7 @@ impl Exit {
 /// A Jupyter process that was started.
 pub(super) struct Process {
     pid: u32,
-    port: u16,
+    port: Port,
     log: PathBuf,
     exit: watch::Receiver<Option<Exit>>,
 }
@@ -61,8 +62,7 @@ pub(super) struct Process {
 impl Process {
     /// Starts Jupyter on a port that the system chooses.
     pub(super) async fn spawn(plan: &Plan, directory: &Directory, environment: &Environment) -> io::Result<Self> {
-        // Free now; when somebody takes it before Jupyter does, Jupyter says so and another one is tried.
-        let port = TcpListener::bind((Ipv4Addr::LOCALHOST, 0))?.local_addr()?.port();
+        let port = Port::take()?;
         let log = directory.join("jupyter.log");
         let out = OpenOptions::new().create(true).write(true).truncate(true).open(&log)?;
         let mut command = Command::new(environment.python());
@@ -72,7 +72,7 @@ impl Process {
             .arg(directory.join("jupyter_server_config.py"))
             .arg("--ServerApp.log_level=WARN")
             .env_clear()
-            .envs(variables::of(plan, directory, environment, port))
+            .envs(variables::of(plan, directory, environment, port.number()))
             .current_dir(&plan.workspace)
             .stdin(Stdio::piped())
             .stdout(out.try_clone()?)
@@ -89,13 +89,13 @@ impl Process {
 
     /// Its URL under a base path.
     pub(super) fn url(&self, base: &str) -> String {
-        format!("http://127.0.0.1:{}{base}", self.port)
+        format!("http://127.0.0.1:{}{base}", self.port.number())
     }
 
     /// Waits until something listens on its port; the reason when it ended instead.
     pub(super) async fn listening(&self) -> Result<(), String> {
         while self.ended().is_none() {
-            if TcpStream::connect((Ipv4Addr::LOCALHOST, self.port)).await.is_ok() {
+            if TcpStream::connect((Ipv4Addr::LOCALHOST, self.port.number())).await.is_ok() {
                 return Ok(());
             }
             tokio::time::sleep(POLL).await;
@@ -109,9 +109,10 @@ impl Process {
         Some(exit.reason(|| self.last_log()))
     }
 
-    /// Whether it ended because its port was not free.
+    /// Whether it ended because its port was not free: it tells the number for no other reason. Only where the system
+    /// can't keep a port for it.
     pub(super) fn port_was_taken(&self) -> bool {
-        self.exit.borrow().is_some() && self.last_log().contains("already in use")
+        self.exit.borrow().is_some() && self.last_log().contains(&self.port.number().to_string())
     }
 
     /// Asks Jupyter to end with its kernels, and waits a while.
