@@ -11,7 +11,7 @@ use tokio_util::sync::CancellationToken;
 use crate::config::{self, Settings};
 use crate::sandbox::{self, FleetError, ProviderError};
 use crate::service::{gateway, stop_on_signal};
-use crate::telemetry::say;
+use crate::telemetry::{say, show};
 use crate::{demo, http, stdio, telemetry};
 
 /// One MCP endpoint in front of as many Jupyter sandboxes as your agents need.
@@ -114,10 +114,14 @@ async fn serve_stdio(settings: &Settings) -> anyhow::Result<()> {
 async fn doctor(settings: &Settings) -> ExitCode {
     let findings = sandbox::doctor(&settings.fleet()).await;
     for finding in &findings {
-        println!("{} {:<11} {}", if finding.ok { "✓" } else { "✗" }, finding.provider, finding.detail);
+        show!("{} {:<14} {}", if finding.ok { "✓" } else { "✗" }, finding.provider, finding.detail);
     }
-    let usable = findings.iter().any(|finding| finding.ok);
-    if usable { ExitCode::SUCCESS } else { ExitCode::FAILURE }
+    // What matters is the provider that this configuration launches with.
+    match findings.iter().find(|finding| finding.provider == settings.variant) {
+        Some(finding) if finding.ok => ExitCode::SUCCESS,
+        Some(_) => ExitCode::FAILURE,
+        None => failed(&anyhow::anyhow!("there is no variant '{}'", settings.variant), 2),
+    }
 }
 
 /// How long answers may take to go out once the gateway is told to stop.

@@ -211,8 +211,11 @@ fn values(value: &toml::Value) -> Option<Vec<String>> {
 }
 
 fn refuse_unknown_variables(names: &[String]) -> anyhow::Result<()> {
-    for (variable, _) in std::env::vars_os() {
+    for (variable, value) in std::env::vars_os() {
         let variable = variable.to_string_lossy().into_owned();
+        if is_from_kubernetes(&variable, &value.to_string_lossy()) {
+            continue;
+        }
         let Some(name) = variable.strip_prefix("CELLGATE_") else { continue };
         let name = name.to_lowercase();
         if !OTHER_VARIABLES.contains(&variable.as_str()) && !names.contains(&name) {
@@ -222,7 +225,27 @@ fn refuse_unknown_variables(names: &[String]) -> anyhow::Result<()> {
     Ok(())
 }
 
+/// Kubernetes tells each container of the namespace's Services: one named `cellgate` looks like settings.
+fn is_from_kubernetes(variable: &str, value: &str) -> bool {
+    ["CELLGATE_SERVICE_", "CELLGATE_PORT_"].iter().any(|prefix| variable.starts_with(prefix))
+        || variable == "CELLGATE_PORT" && value.contains("://")
+}
+
 fn nearest(name: &str, names: &[String]) -> String {
     let nearest = names.iter().max_by(|a, b| strsim::jaro_winkler(name, a).total_cmp(&strsim::jaro_winkler(name, b)));
     nearest.map_or(String::new(), |nearest| format!("; the nearest is '{nearest}'"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::is_from_kubernetes;
+
+    #[test]
+    fn a_service_named_cellgate_is_no_setting_and_a_mistake_still_is() {
+        assert!(is_from_kubernetes("CELLGATE_SERVICE_HOST", "10.0.0.1"));
+        assert!(is_from_kubernetes("CELLGATE_PORT_8717_TCP_ADDR", "10.0.0.1"));
+        assert!(is_from_kubernetes("CELLGATE_PORT", "tcp://10.0.0.1:8717"));
+        assert!(!is_from_kubernetes("CELLGATE_PORT", "8717"));
+        assert!(!is_from_kubernetes("CELLGATE_LISTENN", "127.0.0.1:1"));
+    }
 }

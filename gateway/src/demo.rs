@@ -16,6 +16,7 @@ use crate::config::Settings;
 use crate::http::{self, Access};
 use crate::sandbox::running_processes;
 use crate::service::{gateway, stop_on_signal};
+use crate::telemetry::show;
 
 const PLOT: &str = "\
 import numpy as np
@@ -49,7 +50,7 @@ pub async fn run(settings: &Settings) -> anyhow::Result<()> {
     let fleet = std::sync::Arc::clone(gateway.workspaces().fleet());
     let stop = stop_on_signal();
     let server = tokio::spawn(http::serve(gateway, listener, Access::default(), stop.clone()));
-    println!("Cellgate {} at {url}\n", env!("CARGO_PKG_VERSION"));
+    show!("Cellgate {} at {url}\n", env!("CARGO_PKG_VERSION"));
     let outcome = tokio::select! {
         outcome = session(&url, &folder) => outcome,
         () = stop.cancelled() => Err(anyhow::anyhow!("stopped before the end")),
@@ -94,7 +95,7 @@ async fn session(url: &str, folder: &Path) -> anyhow::Result<()> {
         .await?;
     let plot = folder.join("plot.png");
     std::fs::write(&plot, image(&run).context("the run answered no image")?)?;
-    println!("  The plot is saved: {}\n", plot.display());
+    show!("  The plot is saved: {}\n", plot.display());
     agent
         .step(
             "A mistake is an output too; the kernel keeps its variables.",
@@ -114,16 +115,12 @@ async fn session(url: &str, folder: &Path) -> anyhow::Result<()> {
     let after = running_processes(&id).len();
     let path = folder.join("workspaces/local/demo").join(&notebook);
     let saved: Value = serde_json::from_str(&std::fs::read_to_string(&path).context("the notebook is not on disk")?)?;
-    println!("  Processes of the sandbox: {before} before, {after} after.");
-    println!(
-        "  On disk: {} ({} cells, outputs included).",
-        path.display(),
-        saved["cells"].as_array().map_or(0, Vec::len)
-    );
+    show!("  Processes of the sandbox: {before} before, {after} after.");
+    show!("  On disk: {} ({} cells, outputs included).", path.display(), saved["cells"].as_array().map_or(0, Vec::len));
     if after > 0 {
         bail!("{after} processes are left");
     }
-    println!("\nConnect your own agent: `cellgate serve`, then http://127.0.0.1:8717{}", http::ENDPOINT);
+    show!("\nConnect your own agent: `cellgate serve`, then http://127.0.0.1:8717{}", http::ENDPOINT);
     Ok(())
 }
 
@@ -133,13 +130,13 @@ struct Agent {
 
 impl Agent {
     async fn step(&self, why: &str, tool: &str, arguments: Value) -> anyhow::Result<Value> {
-        println!("● {why}\n  {tool} {}", shortened(&shown_arguments(&arguments)));
+        show!("● {why}\n  {tool} {}", shortened(&shown_arguments(&arguments)));
         let begun = Instant::now();
-        let mut on_progress = |news: &str| println!("    … {news}");
+        let mut on_progress = |news: &str| show!("    … {news}");
         let result = self.client.call(tool, arguments, &mut on_progress).await?;
-        println!("    {} ms", begun.elapsed().as_millis());
+        show!("    {} ms", begun.elapsed().as_millis());
         print_content(&result);
-        println!("    structuredContent {}\n", shortened(&without_bulk(&result["structuredContent"]).to_string()));
+        show!("    structuredContent {}\n", shortened(&without_bulk(&result["structuredContent"]).to_string()));
         if result["isError"] == true {
             bail!("{tool} failed");
         }
@@ -156,11 +153,11 @@ fn print_content(result: &Value) {
     for block in result["content"].as_array().into_iter().flatten() {
         if let Some(text) = block["text"].as_str() {
             for line in shortened(text).lines() {
-                println!("    │ {line}");
+                show!("    │ {line}");
             }
         } else {
             let size = block["data"].as_str().map_or(0, str::len) * 3 / 4;
-            println!("    │ [{}, {size} bytes]", block["mimeType"].as_str().unwrap_or("data"));
+            show!("    │ [{}, {size} bytes]", block["mimeType"].as_str().unwrap_or("data"));
         }
     }
 }

@@ -14,10 +14,14 @@ pub enum LogFormat {
     Json,
 }
 
-/// Starts logging. `RUST_LOG` narrows or widens it; the protocol library logs whole messages
-/// below WARN, so it stays there unless asked for.
+/// Libraries that log what they carry, code and credentials included, when asked for much.
+const CARRIERS: [&str; 7] = ["rmcp", "tungstenite", "tokio_tungstenite", "hyper", "hyper_util", "reqwest", "h2"];
+
+/// Starts logging. `RUST_LOG` narrows or widens it.
 pub fn start(format: LogFormat, default: &str) {
-    let filter = EnvFilter::try_from_default_env().unwrap_or_else(|_| EnvFilter::new(default));
+    let wanted = std::env::var("RUST_LOG").ok().filter(|wanted| !wanted.is_empty());
+    let wanted = quieted(wanted.as_deref().unwrap_or(default));
+    let filter = EnvFilter::try_new(wanted).unwrap_or_else(|_| EnvFilter::new(default));
     let builder = tracing_subscriber::fmt()
         .with_env_filter(filter)
         .with_writer(std::io::stderr)
@@ -32,7 +36,36 @@ pub fn start(format: LogFormat, default: &str) {
     };
 }
 
+/// The directives with what carries messages off, but for the libraries that they name.
+fn quieted(wanted: &str) -> String {
+    let names: Vec<&str> =
+        wanted.split(',').filter_map(|directive| directive.trim().split(['=', ':', '[']).next()).collect();
+    let quiet = CARRIERS.iter().filter(|carrier| !names.contains(carrier)).map(|carrier| format!(",{carrier}=off"));
+    std::iter::once(wanted.to_owned()).chain(quiet).collect()
+}
+
 /// A line for the person who started this. Nobody reading it is no reason to fail.
 pub fn say(line: &str) {
     let _ = writeln!(std::io::stderr(), "{line}");
+}
+
+/// Prints a line as `println!` does. Nobody reading it is no reason to fail, nor to leave sandboxes behind.
+macro_rules! show {
+    ($($line:tt)*) => {{
+        let _ = std::io::Write::write_fmt(&mut std::io::stdout(), format_args!("{}\n", format_args!($($line)*)));
+    }};
+}
+pub(crate) use show;
+
+#[cfg(test)]
+mod tests {
+    use super::quieted;
+
+    #[test]
+    fn what_carries_messages_is_silent_unless_it_is_named() {
+        let quiet = quieted("debug");
+        assert!(quiet.starts_with("debug,") && quiet.contains("rmcp=off") && quiet.contains("tungstenite=off"));
+        let named = quieted("cellgate=info,rmcp=debug");
+        assert!(!named.contains("rmcp=off") && named.contains("hyper=off"));
+    }
 }

@@ -1,7 +1,7 @@
 //! What one caller has: an active sandbox, open notebooks and a current notebook.
 //!
-//! Sandboxes belong to the principal; these pointers belong to the workspace, so two sessions of
-//! one person never move each other's. Nothing here is process-global.
+//! Sandboxes belong to the principal; these pointers belong to the workspace, so two of one
+//! person's never move each other's. Nothing here is process-global.
 
 mod caller;
 mod document;

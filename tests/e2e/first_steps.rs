@@ -29,6 +29,16 @@ fn the_demo_ends_with_a_plot_a_notebook_and_no_process() {
 }
 
 #[test]
+fn a_demo_that_nobody_reads_to_the_end_leaves_no_process() {
+    let folder = TempDir::new().unwrap();
+    let mut command = Start::default().data(folder.path()).command("demo");
+    let mut child = command.stdout(std::process::Stdio::piped()).stderr(std::process::Stdio::null()).spawn().unwrap();
+    drop(child.stdout.take());
+    assert!(child.wait().unwrap().success());
+    assert!(marked(folder.path()).is_empty());
+}
+
+#[test]
 fn the_readmes_python_works_as_it_is_printed() {
     let gateway = Gateway::start();
     let readme = std::fs::read_to_string(Path::new(env!("CARGO_MANIFEST_DIR")).join("README.md")).unwrap();

@@ -118,6 +118,30 @@ fn a_setting_that_does_not_exist_is_refused_with_the_nearest() {
 }
 
 #[test]
+fn doctor_fails_when_the_configured_provider_cannot_run() {
+    let data = tempfile::tempdir().expect("a directory");
+    let code = |name: &str, value: &str| {
+        let command = Start::default().data(data.path()).env(name, value).command("doctor").output();
+        command.expect("it starts").status.code()
+    };
+    assert_eq!(code("CELLGATE_PYTHON", "/nowhere/python"), Some(1));
+    assert_eq!(code("CELLGATE_VARIANT", "docker"), Some(1));
+    assert_eq!(code("CELLGATE_VARIANT", "nonsense"), Some(2));
+    // What Kubernetes says of a Service named cellgate is no setting.
+    assert_eq!(code("CELLGATE_SERVICE_HOST", "10.0.0.1"), Some(0));
+}
+
+#[tokio::test]
+async fn a_log_at_debug_holds_no_code() {
+    let gateway = Start::default().env("RUST_LOG", "debug").serve();
+    let client = Client::connect(gateway.url()).await;
+    client.call("execute_code", json!({"code": "'in-no-' + 'log' # secret-comment"})).await.ok();
+    let log = gateway.log();
+    assert!(log.contains("execute_code"), "{log}");
+    assert!(!log.contains("secret-comment") && !log.contains("in-no-log"), "{log}");
+}
+
+#[test]
 fn doctor_says_which_providers_can_run() {
     let data = tempfile::tempdir().expect("a directory");
     let output = Start::default().data(data.path()).command("doctor").output().expect("it starts");
