@@ -132,7 +132,15 @@ impl Agent {
     async fn step(&self, why: &str, tool: &str, arguments: Value) -> anyhow::Result<Value> {
         show!("● {why}\n  {tool} {}", shortened(&shown_arguments(&arguments)));
         let begun = Instant::now();
-        let mut on_progress = |news: &str| show!("    … {news}");
+        // A bar that fills is told once, and what comes after it.
+        let mut last = String::new();
+        let mut on_progress = |news: &str| {
+            let step = news.split('[').next().unwrap_or_default();
+            if step != last {
+                show!("    … {news}");
+                step.clone_into(&mut last);
+            }
+        };
         let result = self.client.call(tool, arguments, &mut on_progress).await?;
         show!("    {} ms", begun.elapsed().as_millis());
         print_content(&result);

@@ -1,13 +1,13 @@
 //! The catalogue: one file a tool, the file's name is the tool's name.
 //!
 //! A tool is a struct of its arguments. Its doc comment is the description that a model reads, its
-//! fields' docs are the parameters' descriptions. A new tool is one file and one line here.
+//! fields' docs are the parameters' descriptions. A new tool is one file, its `mod` and its
+//! entry here; the tests name the pages that have to tell of it.
 
 #![expect(clippy::doc_markdown, reason = "doc comments here are descriptions that models read")]
 
 mod arguments;
-mod catalogue;
-mod reference;
+mod entry;
 mod schema;
 
 mod clear_cell_output;
@@ -35,7 +35,7 @@ mod use_sandbox;
 
 mod cell;
 mod defaults;
-mod page;
+mod paging;
 mod record;
 mod time;
 
@@ -44,8 +44,7 @@ use std::sync::LazyLock;
 use schemars::JsonSchema;
 use serde::de::DeserializeOwned;
 
-pub use catalogue::{Entry, Hints};
-pub use reference::reference_page;
+pub use entry::{Entry, Hints};
 
 use crate::answer::{Answer, Failure, Shape};
 use crate::workspace::Caller;

@@ -1,9 +1,12 @@
 //! The documentation is what the code says: pages made from the catalogue don't drift.
 //! `CELLGATE_UPDATE=1` writes them.
 
+mod page;
+
 use std::path::{Path, PathBuf};
 
-use cellgate::tools::{CATALOGUE, reference_page};
+use cellgate::tools::CATALOGUE;
+use page::reference_page;
 
 fn root() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).to_path_buf()

@@ -5,7 +5,7 @@ use std::path::Path;
 use serde_json::Value;
 use tempfile::TempDir;
 
-use crate::harness::{Gateway, Start, marked, read_json, run_python, validate_notebook};
+use crate::harness::{Client, Gateway, Start, marked, read_json, run_python, validate_notebook};
 
 #[test]
 fn the_demo_ends_with_a_plot_a_notebook_and_no_process() {
@@ -36,6 +36,47 @@ fn a_demo_that_nobody_reads_to_the_end_leaves_no_process() {
     drop(child.stdout.take());
     assert!(child.wait().unwrap().success());
     assert!(marked(folder.path()).is_empty());
+}
+
+/// An order in which each page's call finds what it needs. `connect_to_jupyter` needs a server of the reader's own.
+const ORDER: [&str; 21] = [
+    "launch_sandbox",
+    "use_sandbox",
+    "list_sandboxes",
+    "use_notebook",
+    "list_notebooks",
+    "insert_cell",
+    "insert_execute_code_cell",
+    "read_notebook",
+    "read_cell",
+    "edit_cell_source",
+    "overwrite_cell_source",
+    "execute_cell",
+    "clear_cell_output",
+    "move_cell",
+    "delete_cell",
+    "execute_code",
+    "list_kernels",
+    "list_files",
+    "restart_notebook",
+    "unuse_notebook",
+    "terminate_sandbox",
+];
+
+#[tokio::test]
+async fn every_call_of_the_tools_pages_works_as_it_is_printed() {
+    let gateway = Gateway::start();
+    let client = Client::connect(gateway.url()).await;
+    let pages = Path::new(env!("CARGO_MANIFEST_DIR")).join("docs/tools");
+    for tool in ORDER {
+        let page = std::fs::read_to_string(pages.join(format!("{tool}.md"))).unwrap();
+        let (_, call) = page.split_once("## Call it\n\n```json\n").expect("the page has a call");
+        let (call, _) = call.split_once("```").expect("the call ends");
+        let call: Value = serde_json::from_str(call).unwrap();
+        assert_eq!(call["params"]["name"], tool);
+        client.call(tool, call["params"]["arguments"].clone()).await.ok();
+    }
+    assert_eq!(std::fs::read_dir(&pages).unwrap().count(), ORDER.len() + 1);
 }
 
 #[test]

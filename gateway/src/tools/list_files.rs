@@ -2,7 +2,7 @@ use globset::{GlobBuilder, GlobMatcher};
 use schemars::JsonSchema;
 use serde::Deserialize;
 
-use super::{Hints, Tool, page, time};
+use super::{Hints, Tool, paging, time};
 use crate::answer::{Answer, Code, Failure, Shape};
 use crate::jupyter::{ContentsPath, Entry, EntryKind};
 use crate::sandbox::Sandbox;
@@ -63,9 +63,9 @@ impl Tool for ListFiles {
             entries.retain(|entry| pattern.is_match(&entry.path));
         }
         entries.sort_by(|a, b| a.path.cmp(&b.path));
-        let shown = page::of(&entries, self.start_index, self.limit);
+        let shown = paging::of(&entries, self.start_index, self.limit);
         let total = entries.len();
-        let note = page::note(shown.len(), self.start_index, total);
+        let note = paging::note(shown.len(), self.start_index, total);
         let empty = note.clone().unwrap_or_else(|| nothing(&path, &self.pattern, sandbox.name()));
         let answer = Answer::rows(COLUMNS, shown.iter().map(row).collect(), empty)
             .with("total", total)

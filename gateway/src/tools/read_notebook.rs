@@ -4,7 +4,7 @@ use schemars::JsonSchema;
 use serde::Deserialize;
 use serde_json::{Value, json};
 
-use super::{Hints, Tool, page};
+use super::{Hints, Tool, paging};
 use crate::answer::{Answer, Failure, Shape};
 use crate::nbformat::Cell;
 use crate::workspace::Caller;
@@ -52,7 +52,7 @@ impl Tool for ReadNotebook {
         let notebook = target.document.read().await?;
         let detailed = self.response_format == "detailed";
         let all: Vec<Cell<'_>> = notebook.cells().collect();
-        let shown = page::of(&all, self.start_index, self.limit);
+        let shown = paging::of(&all, self.start_index, self.limit);
         let mut text = format!(
             "Notebook '{}' ({}) in sandbox '{}': {} cells.",
             target.open.name,
@@ -68,7 +68,7 @@ impl Tool for ReadNotebook {
             .with("total", all.len())
             .with("start_index", self.start_index)
             .with("notebook", target.tag());
-        Ok(match page::note(shown.len(), self.start_index, all.len()) {
+        Ok(match paging::note(shown.len(), self.start_index, all.len()) {
             Some(note) => answer.note(note),
             None => answer,
         })

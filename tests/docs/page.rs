@@ -4,10 +4,10 @@ use std::fmt::Write as _;
 
 use serde_json::{Map, Value, json};
 
-use super::Entry;
+use cellgate::tools::Entry;
 
 /// The Markdown page of a tool: description, hints, parameters, output schema and how to call it.
-pub fn reference_page(tool: &Entry) -> String {
+pub(crate) fn reference_page(tool: &Entry) -> String {
     let name = tool.contract.tool;
     let mut page = format!("# {name}\n\n{}\n\n", tool.description);
     // Writing to a String can't fail.
@@ -22,7 +22,7 @@ pub fn reference_page(tool: &Entry) -> String {
     page.push_str(&parameters(&tool.input_schema));
     let schema = serde_json::to_string_pretty(&tool.output_schema).unwrap_or_default();
     let _ = write!(page, "\n## Output\n\n```json\n{schema}\n```\n\n## Call it\n\n");
-    let arguments = example(&tool.input_schema);
+    let arguments = example(name);
     let request =
         json!({"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": {"name": name, "arguments": arguments}});
     let request = serde_json::to_string_pretty(&request).unwrap_or_default();
@@ -84,29 +84,25 @@ fn kinds(parameter: &Value) -> String {
     }
 }
 
-/// Arguments that show the form of a call: the required ones filled in.
-fn example(schema: &Value) -> Value {
-    let none = Map::new();
-    let properties = schema["properties"].as_object().unwrap_or(&none);
-    let required = schema["required"].as_array().into_iter().flatten().filter_map(Value::as_str);
-    let arguments = required.map(|name| (name.to_owned(), sample(name, &properties[name])));
-    Value::Object(arguments.collect())
-}
-
-fn sample(name: &str, parameter: &Value) -> Value {
-    let value = match name {
-        "notebook_name" => "analysis",
-        "notebook_path" => "analysis.ipynb",
-        "sandbox_name" => "main",
-        "jupyter_url" => "http://127.0.0.1:8888/",
-        "code" | "cell_source" => "print(6 * 7)",
-        "old_string" => "6 * 7",
-        "new_string" => "7 * 8",
-        "cell_type" => "code",
-        _ if parameter["type"] == "integer" => return json!(-1),
-        _ => "text",
-    };
-    value.into()
+/// Arguments that can be sent as they stand, one page's call after another's (`tests/e2e/first_steps.rs`).
+fn example(tool: &str) -> Value {
+    match tool {
+        "connect_to_jupyter" => json!({"jupyter_url": "http://127.0.0.1:8888/", "jupyter_token": "its token"}),
+        "launch_sandbox" | "use_sandbox" | "terminate_sandbox" => json!({"sandbox_name": "main"}),
+        "use_notebook" => {
+            json!({"notebook_name": "analysis", "notebook_path": "analysis.ipynb", "mode": "create"})
+        }
+        "unuse_notebook" | "restart_notebook" | "read_notebook" => json!({"notebook_name": "analysis"}),
+        "insert_cell" => json!({"cell_index": 0, "cell_type": "code", "cell_source": "print(6 * 7)"}),
+        "insert_execute_code_cell" => json!({"cell_index": -1, "cell_source": "print(6 * 7)"}),
+        "execute_code" => json!({"code": "print(6 * 7)"}),
+        "edit_cell_source" => json!({"cell_index": 0, "old_string": "6 * 7", "new_string": "7 * 8"}),
+        "overwrite_cell_source" => json!({"cell_index": 0, "cell_source": "print(6 * 7)"}),
+        "move_cell" => json!({"source_index": 0, "target_index": 1}),
+        "delete_cell" => json!({"cell_indices": [0]}),
+        "execute_cell" | "read_cell" | "clear_cell_output" => json!({"cell_index": 0}),
+        _ => json!({}),
+    }
 }
 
 fn python(arguments: &Value) -> String {
