@@ -1,18 +1,18 @@
 //! The command line.
 
 use std::process::ExitCode;
-use std::sync::Arc;
+use std::time::Duration;
 
 use anyhow::Context;
 use clap::{CommandFactory, FromArgMatches, Parser, Subcommand};
 use tokio::net::TcpListener;
-use tokio_util::sync::CancellationToken;
 
 use crate::config::{self, Settings};
+use crate::operate::{Pruning, Selection};
 use crate::sandbox::{self, FleetError, ProviderError};
-use crate::service::{gateway, stop_on_signal};
+use crate::service::{Reach, Service, stop_on_signal};
 use crate::telemetry::{say, show};
-use crate::{demo, http, stdio, telemetry};
+use crate::{demo, http, mcp, operate, stdio, telemetry};
 
 /// One MCP endpoint in front of as many Jupyter sandboxes as your agents need.
 #[derive(Parser)]
@@ -24,14 +24,27 @@ struct Cli {
     settings: Settings,
 }
 
-#[derive(Clone, Copy, Subcommand)]
+#[derive(Subcommand)]
 enum Action {
     /// Serve MCP over Streamable HTTP (what `cellgate` alone does)
     Serve,
     /// Serve MCP over stdin and stdout, for a client that starts the gateway itself
-    Stdio,
+    Stdio {
+        /// The workspace that the client works in, so that its notebooks are open again after a restart [default: a new one]
+        #[arg(long, value_name = "NAME")]
+        workspace: Option<String>,
+    },
     /// Show an agent's session from launch to terminate, for real; keeps what it makes in ./cellgate-demo
     Demo,
+    /// List everyone's sandboxes in the data directory, whether or not a gateway runs
+    List(Selection),
+    /// End sandboxes by name or id; their files are kept
+    #[command(arg_required_else_help = true)]
+    Terminate(Selection),
+    /// List the files that no sandbox uses, and delete them with --yes
+    Prune(Pruning),
+    /// Make a new master key, from which tokens are derived and with which callers' secrets are sealed
+    RotateKey,
     /// Say which providers can run here, and what is missing
     Doctor,
 }
@@ -52,8 +65,12 @@ pub async fn run() -> ExitCode {
     }
     let outcome = match cli.command.unwrap_or(Action::Serve) {
         Action::Serve => serve(&cli.settings).await,
-        Action::Stdio => serve_stdio(&cli.settings).await,
+        Action::Stdio { workspace } => serve_stdio(&cli.settings, workspace.as_deref()).await,
         Action::Demo => demo::run(&cli.settings).await,
+        Action::List(selection) => operate::list(&cli.settings, &selection),
+        Action::Terminate(selection) => operate::terminate(&cli.settings, &selection).await,
+        Action::Prune(pruning) => operate::prune(&cli.settings, &pruning),
+        Action::RotateKey => operate::rotate_key(&cli.settings),
         Action::Doctor => return doctor(&cli.settings).await,
     };
     match outcome {
@@ -87,32 +104,37 @@ async fn serve(settings: &Settings) -> anyhow::Result<()> {
     let listener =
         TcpListener::bind(settings.listen).await.with_context(|| format!("can't listen on {}", settings.listen))?;
     let address = listener.local_addr()?;
-    let gateway = gateway(settings, settings.listen.ip().is_loopback()).await.map_err(told_apart)?;
-    let stop = stop_on_signal();
+    let reach = Reach { own_machine: settings.listen.ip().is_loopback(), home: Some("anonymous") };
+    let service = Service::open(settings, reach).await.map_err(told_apart)?;
+    let (fleet, stop) = (service.fleet(), stop_on_signal());
     say(&format!("cellgate {} listening on http://{address}{}", env!("CARGO_PKG_VERSION"), http::ENDPOINT));
     if settings.variant == "process" {
         say("cellgate: process sandboxes isolate nothing: code in them runs as you");
     }
-    let fleet = Arc::clone(gateway.workspaces().fleet());
-    let served = tokio::select! {
-        served = http::serve(gateway, listener, access, stop.clone()) => served,
-        () = drained(&stop) => Ok(()),
+    let server = http::Server {
+        gateway: service.gateway,
+        database: service.database,
+        access,
+        drain: Duration::from_secs(settings.drain),
     };
+    let served = server.serve(listener, stop).await;
     fleet.shutdown().await;
     served.context("the listener failed")
 }
 
-async fn serve_stdio(settings: &Settings) -> anyhow::Result<()> {
+async fn serve_stdio(settings: &Settings, workspace: Option<&str>) -> anyhow::Result<()> {
     telemetry::start(settings.log_format, "cellgate=warn,error,rmcp=off");
-    let gateway = gateway(settings, true).await.map_err(told_apart)?;
-    let fleet = Arc::clone(gateway.workspaces().fleet());
-    let served = stdio::serve(gateway, stop_on_signal()).await;
+    let home = workspace.map(mcp::named);
+    let reach = Reach { own_machine: true, home: home.as_deref() };
+    let service = Service::open(settings, reach).await.map_err(told_apart)?;
+    let fleet = service.fleet();
+    let served = stdio::serve(service.gateway, Duration::from_secs(settings.drain), stop_on_signal()).await;
     fleet.shutdown().await;
     served
 }
 
 async fn doctor(settings: &Settings) -> ExitCode {
-    let findings = sandbox::doctor(&settings.fleet()).await;
+    let findings = sandbox::doctor(&settings.fleet(true)).await;
     for finding in &findings {
         show!("{} {:<14} {}", if finding.ok { "✓" } else { "✗" }, finding.provider, finding.detail);
     }
@@ -122,11 +144,4 @@ async fn doctor(settings: &Settings) -> ExitCode {
         Some(_) => ExitCode::FAILURE,
         None => failed(&anyhow::anyhow!("there is no variant '{}'", settings.variant), 2),
     }
-}
-
-/// How long answers may take to go out once the gateway is told to stop.
-async fn drained(stop: &CancellationToken) {
-    const GRACE: std::time::Duration = std::time::Duration::from_secs(5);
-    stop.cancelled().await;
-    tokio::time::sleep(GRACE).await;
 }

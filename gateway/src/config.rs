@@ -12,13 +12,16 @@ use secrecy::SecretString;
 
 use crate::answer::Limits;
 use crate::http::Access;
-use crate::sandbox::FleetConfig;
+use crate::jupyter::Server;
+use crate::points;
+use crate::sandbox::{Attachable, Capacity, FleetConfig, Lifetimes, Pattern};
 use crate::telemetry::LogFormat;
-use crate::workspace::Policy;
+use crate::workspace::{DefaultServer, Policy};
 
 /// Variables that are no settings: the token, the configuration file, and the marks that a gateway
-/// finds when it runs inside a sandbox itself.
-const OTHER_VARIABLES: [&str; 4] = ["CELLGATE_TOKEN", "CELLGATE_CONFIG", "CELLGATE_SANDBOX", "CELLGATE_INSTANCE"];
+/// finds when it runs inside a sandbox itself; and by which tests hold a debug build.
+const OTHER_VARIABLES: [&str; 5] =
+    ["CELLGATE_TOKEN", "CELLGATE_CONFIG", "CELLGATE_SANDBOX", "CELLGATE_INSTANCE", points::VARIABLE];
 
 /// Everything an operator can set.
 #[derive(Args, Clone, Debug)]
@@ -60,12 +63,54 @@ pub struct Settings {
     /// Seconds that code may run at most
     #[arg(long, env = "CELLGATE_EXECUTION_CEILING", global = true, value_name = "SECONDS", default_value_t = 3600, value_parser = clap::value_parser!(u64).range(1..))]
     pub execution_ceiling: u64,
+    /// Seconds after which a sandbox ends when its launch names no `ttl_seconds` [default: never]
+    #[arg(long, env = "CELLGATE_TTL", global = true, value_name = "SECONDS", value_parser = clap::value_parser!(u64).range(1..))]
+    pub ttl: Option<u64>,
+    /// The most that a launch may ask for as `ttl_seconds` [default: no limit]
+    #[arg(long, env = "CELLGATE_TTL_CEILING", global = true, value_name = "SECONDS", value_parser = clap::value_parser!(u64).range(1..))]
+    pub ttl_ceiling: Option<u64>,
     /// Seconds after which an unused sandbox ends
     #[arg(long, env = "CELLGATE_IDLE_TIMEOUT", global = true, value_name = "SECONDS", default_value_t = 3600, value_parser = clap::value_parser!(u64).range(1..))]
     pub idle_timeout: u64,
+    /// The most that a launch may ask for as `idle_timeout_seconds` [default: no limit]
+    #[arg(long, env = "CELLGATE_IDLE_CEILING", global = true, value_name = "SECONDS", value_parser = clap::value_parser!(u64).range(1..))]
+    pub idle_ceiling: Option<u64>,
     /// Sandboxes that one principal may have running
     #[arg(long, env = "CELLGATE_MAX_SANDBOXES", global = true, value_name = "N", default_value_t = 8, value_parser = clap::value_parser!(u64).range(1..))]
     pub max_sandboxes: u64,
+    /// Sandboxes that may be running in all
+    #[arg(long, env = "CELLGATE_MAX_SANDBOXES_IN_ALL", global = true, value_name = "N", default_value_t = 100, value_parser = clap::value_parser!(u64).range(1..))]
+    pub max_sandboxes_in_all: u64,
+    /// Sandboxes that are launched at the same time; others wait for their turn
+    #[arg(long, env = "CELLGATE_LAUNCHES_AT_ONCE", global = true, value_name = "N", default_value_t = 4, value_parser = clap::value_parser!(u64).range(1..=1000))]
+    pub launches_at_once: u64,
+    /// Whether process sandboxes go on running when the gateway is told to stop, for its next start
+    #[arg(long, env = "CELLGATE_KEEP_SANDBOXES", global = true, value_name = "BOOL", num_args = 0..=1, default_value_t = false, default_missing_value = "true", action = clap::ArgAction::Set)]
+    pub keep_sandboxes: bool,
+    /// Whether a sandbox's files are deleted when it ends
+    #[arg(long, env = "CELLGATE_EPHEMERAL", global = true, value_name = "BOOL", num_args = 0..=1, default_value_t = false, default_missing_value = "true", action = clap::ArgAction::Set)]
+    pub ephemeral: bool,
+    /// Days after their last use until the files of ended sandboxes are deleted [default: kept until `cellgate prune`]
+    #[arg(long, env = "CELLGATE_RETENTION", global = true, value_name = "DAYS", value_parser = clap::value_parser!(u64).range(1..=36500))]
+    pub retention: Option<u64>,
+    /// File with the master keys, one of 64 hexadecimal digits a line, newest first [default: master.key in the data directory]
+    #[arg(long, env = "CELLGATE_MASTER_KEY_FILE", global = true, value_name = "FILE")]
+    pub master_key_file: Option<PathBuf>,
+    /// A Jupyter server that runs already, which is the default sandbox (also the variable `JUPYTER_URL`)
+    #[arg(long, env = "CELLGATE_JUPYTER_URL", global = true, value_name = "URL")]
+    pub jupyter_url: Option<String>,
+    /// File with that server's token (or its text in the variable `JUPYTER_TOKEN`)
+    #[arg(long, env = "CELLGATE_JUPYTER_TOKEN_FILE", global = true, value_name = "FILE")]
+    pub jupyter_token_file: Option<PathBuf>,
+    /// Servers that callers may attach where the gateway is not on loopback: host, host:port, https://host or *.domain, comma-separated
+    #[arg(long, env = "CELLGATE_ATTACHABLE", global = true, value_name = "SERVERS", value_delimiter = ',')]
+    pub attachable: Vec<Pattern>,
+    /// Where the audit trail goes as JSON lines: a file, or - for stderr [default: nowhere]
+    #[arg(long, env = "CELLGATE_AUDIT", global = true, value_name = "FILE")]
+    pub audit: Option<PathBuf>,
+    /// Seconds that calls in flight get to finish when the gateway is told to stop
+    #[arg(long, env = "CELLGATE_DRAIN", global = true, value_name = "SECONDS", default_value_t = 10)]
+    pub drain: u64,
     /// Characters of text in one answer at most
     #[arg(long, env = "CELLGATE_TEXT_LIMIT", global = true, value_name = "CHARACTERS", default_value_t = 100_000, value_parser = clap::value_parser!(u64).range(1000..))]
     pub text_limit: u64,
@@ -86,26 +131,55 @@ impl Settings {
         self.data_dir.clone().unwrap_or_else(|| user_dir("XDG_DATA_HOME", ".local/share"))
     }
 
-    /// How sandboxes are made and kept.
-    pub fn fleet(&self) -> FleetConfig {
+    /// How sandboxes are made and kept; `own_machine` when only one person on this machine can reach the gateway.
+    pub fn fleet(&self, own_machine: bool) -> FleetConfig {
         FleetConfig {
             data_dir: self.data_dir(),
+            master_key_file: self.master_key_file.clone(),
             variant: self.variant.clone(),
-            max_per_principal: size(self.max_sandboxes),
-            idle_timeout: Duration::from_secs(self.idle_timeout),
+            capacity: Capacity { per_principal: size(self.max_sandboxes), in_all: size(self.max_sandboxes_in_all) },
+            launches_at_once: size(self.launches_at_once),
+            lifetimes: Lifetimes {
+                ttl: self.ttl.map(Duration::from_secs),
+                ttl_ceiling: self.ttl_ceiling.map(Duration::from_secs),
+                idle_timeout: Duration::from_secs(self.idle_timeout),
+                idle_ceiling: self.idle_ceiling.map(Duration::from_secs),
+            },
+            attachable: match own_machine && self.attachable.is_empty() {
+                true => Attachable::Any,
+                false => Attachable::Listed(self.attachable.clone()),
+            },
+            keep_on_stop: self.keep_sandboxes,
+            ephemeral: self.ephemeral,
+            retention: self.retention.map(|days| Duration::from_secs(days * 24 * 3600)),
             cache_dir: self.cache_dir.clone().unwrap_or_else(|| user_dir("XDG_CACHE_HOME", ".cache")),
             python: self.python.clone(),
         }
     }
 
-    /// What is decided about calls; `own_machine` when only this machine can reach the gateway.
-    pub fn policy(&self, own_machine: bool) -> Policy {
-        Policy {
+    /// What is decided about calls.
+    ///
+    /// # Errors
+    /// When the token of the default sandbox can't be read.
+    pub fn policy(&self, own_machine: bool) -> anyhow::Result<Policy> {
+        let default_server = self.default_server()?;
+        Ok(Policy {
             execution_timeout: Duration::from_secs(self.execution_timeout),
             execution_ceiling: Duration::from_secs(self.execution_ceiling),
-            auto_launch: self.auto_launch.unwrap_or(own_machine),
-            attach: own_machine,
-        }
+            auto_launch: self.auto_launch.unwrap_or(own_machine || default_server.is_some()),
+            default_server,
+        })
+    }
+
+    fn default_server(&self) -> anyhow::Result<Option<DefaultServer>> {
+        let in_variable = || std::env::var("JUPYTER_URL").ok().filter(|url| !url.is_empty());
+        let Some(url) = self.jupyter_url.clone().or_else(in_variable) else { return Ok(None) };
+        let token = match &self.jupyter_token_file {
+            Some(file) => Some(secret_in(file)?),
+            None => std::env::var("JUPYTER_TOKEN").ok().filter(|token| !token.is_empty()).map(SecretString::from),
+        };
+        let name = Server::new(&url, token.clone()).context("JUPYTER_URL or --jupyter-url")?.name();
+        Ok(Some(DefaultServer { name, url, token }))
     }
 
     /// How large answers may get.
@@ -135,8 +209,7 @@ impl Settings {
 
     fn token(&self) -> anyhow::Result<Option<SecretString>> {
         let text = match (&self.token_file, std::env::var("CELLGATE_TOKEN")) {
-            (Some(file), _) => std::fs::read_to_string(file)
-                .with_context(|| format!("the token file {} can't be read", file.display()))?,
+            (Some(file), _) => return secret_in(file).map(Some),
             (None, Ok(text)) => text,
             (None, Err(_)) => return Ok(None),
         };
@@ -146,6 +219,16 @@ impl Settings {
         }
         Ok(Some(SecretString::from(text)))
     }
+}
+
+fn secret_in(file: &Path) -> anyhow::Result<SecretString> {
+    let text =
+        std::fs::read_to_string(file).with_context(|| format!("the token file {} can't be read", file.display()))?;
+    let text = text.trim();
+    if text.is_empty() {
+        bail!("the token file {} is empty: put the token into it", file.display());
+    }
+    Ok(SecretString::from(text))
 }
 
 fn size(setting: u64) -> usize {

@@ -3,7 +3,7 @@
 
 use std::os::unix::fs::DirBuilderExt;
 use std::path::{Path, PathBuf};
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use anyhow::{Context, bail};
 use base64::Engine;
@@ -15,7 +15,7 @@ use crate::client::Client;
 use crate::config::Settings;
 use crate::http::{self, Access};
 use crate::sandbox::running_processes;
-use crate::service::{gateway, stop_on_signal};
+use crate::service::{Reach, Service, stop_on_signal};
 use crate::telemetry::show;
 
 const PLOT: &str = "\
@@ -46,10 +46,15 @@ pub async fn run(settings: &Settings) -> anyhow::Result<()> {
     settings.data_dir = Some(folder.clone());
     let listener = TcpListener::bind(("127.0.0.1", 0)).await?;
     let url = format!("http://{}{}", listener.local_addr()?, http::ENDPOINT);
-    let gateway = gateway(&settings, true).await?;
-    let fleet = std::sync::Arc::clone(gateway.workspaces().fleet());
-    let stop = stop_on_signal();
-    let server = tokio::spawn(http::serve(gateway, listener, Access::default(), stop.clone()));
+    let service = Service::open(&settings, Reach { own_machine: true, home: None }).await?;
+    let (fleet, stop) = (service.fleet(), stop_on_signal());
+    let server = http::Server {
+        gateway: service.gateway,
+        database: service.database,
+        access: Access::default(),
+        drain: Duration::ZERO,
+    };
+    let server = tokio::spawn(server.serve(listener, stop.clone()));
     show!("Cellgate {} at {url}\n", env!("CARGO_PKG_VERSION"));
     let outcome = tokio::select! {
         outcome = session(&url, &folder) => outcome,

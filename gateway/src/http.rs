@@ -7,6 +7,7 @@ mod auth;
 mod envelope;
 mod health;
 mod metrics;
+mod sessions;
 
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -22,6 +23,7 @@ use secrecy::SecretString;
 use tokio::net::TcpListener;
 use tokio_util::sync::CancellationToken;
 
+use crate::database::Database;
 use crate::mcp::Gateway;
 
 /// The path of the MCP endpoint.
@@ -30,6 +32,8 @@ pub const ENDPOINT: &str = "/mcp";
 const MAX_BODY: usize = 16 << 20;
 /// How long an idle session of the 2025 protocol versions is kept. A quiet call counts as idle.
 const SESSION_LIFE: Duration = Duration::from_secs(12 * 3600);
+/// How long the last answers may take to go out.
+const LAST_WORDS: Duration = Duration::from_secs(1);
 const LOOPBACK: [&str; 3] = ["localhost", "127.0.0.1", "[::1]"];
 
 /// Who may reach the endpoint, and by which names.
@@ -43,54 +47,79 @@ pub struct Access {
     pub allowed_origins: Vec<String>,
 }
 
-/// Serves `gateway` on `listener` until `stop` is cancelled and the calls in flight are answered.
-///
-/// # Errors
-/// When the listener fails.
-pub async fn serve(
-    gateway: Gateway,
-    listener: TcpListener,
-    access: Access,
-    stop: CancellationToken,
-) -> std::io::Result<()> {
-    metrics::record();
-    let address = listener.local_addr()?;
-    let app = router(gateway, &access, address, &stop);
-    let listener = listener.tap_io(|stream| {
-        // Small answers must not wait for an acknowledgement; a socket without the option is slower, not wrong.
-        let _ = stream.set_nodelay(true);
-    });
-    axum::serve(listener, app).with_graceful_shutdown(stop.cancelled_owned()).await
+/// A gateway's HTTP side.
+pub struct Server {
+    /// The gateway.
+    pub gateway: Gateway,
+    /// Where sessions are kept.
+    pub database: Arc<Database>,
+    /// Who may reach it.
+    pub access: Access,
+    /// How long calls in flight get to finish when it is told to stop.
+    pub drain: Duration,
 }
 
-fn router(gateway: Gateway, access: &Access, address: SocketAddr, stop: &CancellationToken) -> Router {
-    let operators = Router::new()
-        .route("/livez", get(health::live))
-        .route("/readyz", get(health::ready))
-        .route("/metrics", get(metrics::render))
-        .with_state(Arc::clone(gateway.workspaces()));
-    let hosts = names(&LOOPBACK, &access.allowed_hosts, address);
-    let origins = access.allowed_origins.iter().cloned().chain(
-        LOOPBACK
+impl Server {
+    /// Serves on `listener` until `stop` is cancelled and the calls in flight are answered.
+    ///
+    /// # Errors
+    /// When the listener or the database fails.
+    pub async fn serve(self, listener: TcpListener, stop: CancellationToken) -> anyhow::Result<()> {
+        metrics::record();
+        let closing = CancellationToken::new();
+        let app = self.router(listener.local_addr()?, &closing)?;
+        let listener = listener.tap_io(|stream| {
+            // Small answers must not wait for an acknowledgement; a socket without the option is slower, not wrong.
+            let _ = stream.set_nodelay(true);
+        });
+        let stopped = stop.clone().cancelled_owned();
+        let serving = axum::serve(listener, app).with_graceful_shutdown(stopped);
+        let drained = async {
+            stop.cancelled().await;
+            self.gateway.workspaces().fleet().refuse_launches();
+            self.gateway.drain(self.drain).await;
+            closing.cancel();
+            tokio::time::sleep(LAST_WORDS).await;
+        };
+        tokio::select! {
+            served = serving.into_future() => Ok(served?),
+            () = drained => Ok(()),
+        }
+    }
+
+    fn router(&self, address: SocketAddr, closing: &CancellationToken) -> anyhow::Result<Router> {
+        let (gateway, workspaces) = (self.gateway.clone(), self.gateway.workspaces());
+        let operators = Router::new()
+            .route("/livez", get(health::live))
+            .route("/readyz", get(health::ready))
+            .route("/metrics", get(metrics::render))
+            .with_state(Arc::clone(workspaces));
+        let sessions = sessions::Sessions::open(Arc::clone(&self.database), Arc::clone(workspaces))?;
+        let mut config = StreamableHttpServerConfig::default()
+            .with_cancellation_token(closing.child_token())
+            .with_allowed_hosts(names(&LOOPBACK, &self.access.allowed_hosts, address))
+            .with_allowed_origins(self.origins())
+            .with_json_response(true)
+            .with_max_request_body_bytes(MAX_BODY);
+        config.session_store = Some(Arc::new(sessions.clone()));
+        let mut manager = LocalSessionManager::default();
+        manager.session_config.keep_alive = Some(SESSION_LIFE);
+        let service = StreamableHttpService::new(move || Ok(gateway.clone()), Arc::new(manager), config);
+        let protocol = Router::new()
+            .route_service(ENDPOINT, service.clone())
+            .route_service(&format!("{ENDPOINT}/"), service)
+            .layer(middleware::from_fn_with_state(sessions, sessions::check))
+            .layer(middleware::from_fn(envelope::check))
+            .layer(middleware::from_fn_with_state(auth::Credential::new(self.access.token.clone()), auth::require));
+        Ok(operators.merge(protocol))
+    }
+
+    fn origins(&self) -> Vec<String> {
+        let loopback = LOOPBACK
             .iter()
-            .flat_map(|host| [format!("http://{host}:*"), format!("https://{host}:*"), format!("http://{host}")]),
-    );
-    let config = StreamableHttpServerConfig::default()
-        .with_cancellation_token(stop.child_token())
-        .with_allowed_hosts(hosts)
-        .with_allowed_origins(origins)
-        .with_json_response(true)
-        .with_max_request_body_bytes(MAX_BODY);
-    let mut sessions = LocalSessionManager::default();
-    sessions.session_config.keep_alive = Some(SESSION_LIFE);
-    let sessions = Arc::new(sessions);
-    let service = StreamableHttpService::new(move || Ok(gateway.clone()), Arc::clone(&sessions), config);
-    let protocol = Router::new()
-        .route_service(ENDPOINT, service.clone())
-        .route_service(&format!("{ENDPOINT}/"), service)
-        .layer(middleware::from_fn_with_state(sessions, envelope::check))
-        .layer(middleware::from_fn_with_state(auth::Credential::new(access.token.clone()), auth::require));
-    operators.merge(protocol)
+            .flat_map(|host| [format!("http://{host}:*"), format!("https://{host}:*"), format!("http://{host}")]);
+        self.access.allowed_origins.iter().cloned().chain(loopback).collect()
+    }
 }
 
 /// The host names to answer to: loopback's, those configured, and the address that is listened on.

@@ -5,14 +5,18 @@
 //! A floor uses only those below it.
 
 pub mod answer;
+pub mod audit;
 pub mod cli;
 pub mod client;
 pub mod config;
+pub mod database;
 pub mod demo;
 pub mod http;
 pub mod jupyter;
 pub mod mcp;
 pub mod nbformat;
+pub mod operate;
+pub mod points;
 pub mod sandbox;
 pub mod service;
 pub mod stdio;

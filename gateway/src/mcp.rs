@@ -4,10 +4,12 @@
 mod calling;
 mod metering;
 
+pub use calling::{named, of_session};
+
 use std::borrow::Cow;
 use std::panic::AssertUnwindSafe;
 use std::sync::{Arc, LazyLock};
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use futures_util::FutureExt;
 use rmcp::model::{
@@ -17,8 +19,12 @@ use rmcp::model::{
 use rmcp::service::RequestContext;
 use rmcp::{ErrorData, RoleServer, ServerHandler};
 use serde_json::Value;
+use tokio::time::timeout;
+use tokio_util::sync::CancellationToken;
+use tokio_util::task::TaskTracker;
 
 use crate::answer::{Answer, Block, Code, Failure, Limits, Sealed, seal};
+use crate::points;
 use crate::tools::{CATALOGUE, Entry, find};
 use crate::workspace::{Call, Caller, Workspaces};
 
@@ -44,12 +50,31 @@ do next.
 pub struct Gateway {
     workspaces: Arc<Workspaces>,
     limits: Limits,
+    /// The workspace of calls that tell of none.
+    home: Arc<str>,
+    calls: TaskTracker,
+    /// Cancelled when calls in flight have to end.
+    hurry: CancellationToken,
 }
 
+/// How long calls may take to end once they are told to.
+const HURRY: Duration = Duration::from_secs(5);
+
 impl Gateway {
-    /// A gateway to these workspaces whose answers keep within `limits`.
-    pub fn new(workspaces: Arc<Workspaces>, limits: Limits) -> Self {
-        Self { workspaces, limits }
+    /// A gateway to these workspaces whose answers keep within `limits`. Calls that tell of no workspace are in `home`.
+    pub fn new(workspaces: Arc<Workspaces>, limits: Limits, home: &str) -> Self {
+        let (calls, hurry) = (TaskTracker::new(), CancellationToken::new());
+        Self { workspaces, limits, home: home.into(), calls, hurry }
+    }
+
+    /// Waits until the calls in flight are answered; those that are not after `limit` are cancelled, and say so.
+    pub async fn drain(&self, limit: Duration) {
+        self.calls.close();
+        if timeout(limit, self.calls.wait()).await.is_err() {
+            self.hurry.cancel();
+            // What can't be cancelled ends with its sandbox.
+            let _ = timeout(HURRY, self.calls.wait()).await;
+        }
     }
 
     /// Everything that callers have.
@@ -58,20 +83,39 @@ impl Gateway {
     }
 
     async fn answer(&self, tool: &Entry, arguments: Value, context: &RequestContext<RoleServer>) -> Sealed {
-        let begun = Instant::now();
+        let (begun, _in_flight) = (Instant::now(), self.calls.token());
         let (progress, forwarding) = calling::progress(context);
-        let call = Call { cancel: context.ct.clone(), progress };
-        let (owner, workspace) = calling::identity(context);
+        let (cancel, name) = (context.ct.child_token(), tool.contract.tool);
+        let call = Call { cancel: cancel.clone(), progress, request: Some(context.id.to_string()), tool: name };
+        let (owner, workspace) = calling::identity(context, &self.home);
         let caller = Caller::new(&self.workspaces, owner, &workspace, call);
-        let result = AssertUnwindSafe(tool.call(arguments, &caller)).catch_unwind().await;
-        let mut result = result.unwrap_or_else(|_| Err(panicked(tool.contract.tool)));
+        let called = AssertUnwindSafe(tool.call(arguments, &caller)).catch_unwind();
+        let mut result = self.hurried(called, &cancel).await.unwrap_or_else(|_| Err(panicked(name)));
+        if cancel.is_cancelled() && self.hurry.is_cancelled() {
+            caller.note("The gateway was told to stop, so this call was cut short.");
+        }
+        caller.save();
+        points::reached("call.saved").await;
         note(&mut result, caller.take_notes());
+        if let Some(action) = tool.audit {
+            caller.audit(action, outcome(&result), begun.elapsed());
+        }
         drop(caller);
         // What was said on the way reaches the client before the answer does.
         forwarding.await;
         let sealed = seal(&tool.contract, result, &self.limits, &self.workspaces.fleet().secrets());
-        metering::called(tool.contract.tool, begun.elapsed(), &sealed);
+        metering::called(name, begun.elapsed(), &sealed);
         sealed
+    }
+
+    /// Waits for a call, and cancels it when calls have to end.
+    async fn hurried<T>(&self, call: impl Future<Output = T>, cancel: &CancellationToken) -> T {
+        tokio::pin!(call);
+        tokio::select! {
+            answered = &mut call => return answered,
+            () = self.hurry.cancelled() => cancel.cancel(),
+        }
+        call.await
     }
 }
 
@@ -140,6 +184,14 @@ fn block(block: Block) -> ContentBlock {
     match block {
         Block::Text(text) => ContentBlock::text(text),
         Block::Image { mime_type, data } => ContentBlock::image(data, mime_type),
+    }
+}
+
+/// What the audit trail says of a call: an error's code, else how the run ended.
+fn outcome(result: &Result<Answer, Failure>) -> &str {
+    match result {
+        Ok(answer) => answer.extra.get("status").and_then(Value::as_str).unwrap_or("ok"),
+        Err(failure) => failure.code.as_str(),
     }
 }
 

@@ -4,25 +4,31 @@
 //! is taken down again, and that nothing of a gateway that died outlives the next start. A
 //! [`SandboxProvider`] only makes and ends what it is told to.
 
+mod attachable;
+mod cause;
 mod doctor;
 mod error;
 mod fleet;
 mod identity;
 mod instance;
+mod keys;
+mod ledger;
 mod process;
 mod progress;
 mod provider;
 mod record;
 mod records;
 mod request;
-mod token;
 
+pub use attachable::{Attachable, Pattern};
 pub use doctor::{Finding, doctor};
 pub use error::FleetError;
-pub use fleet::{Fleet, FleetConfig, Launched, Sandbox, Terminated};
+pub use fleet::{ATTACHED, Fleet, FleetConfig, KeptFiles, Launched, Lifetimes, Sandbox, Terminated, kept_files, prune};
 pub use identity::{Owner, SandboxId};
+pub use ledger::{Ledger, is_of};
 pub use process::running_processes;
 pub use progress::Progress;
-pub use provider::{Endpoint, Plan, ProviderError, SandboxProvider};
+pub use provider::{Endpoint, Found, Plan, ProviderError, SandboxProvider};
 pub use record::{Record, Status};
+pub use records::{Capacity, Records};
 pub use request::LaunchRequest;

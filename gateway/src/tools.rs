@@ -47,6 +47,7 @@ use serde::de::DeserializeOwned;
 pub use entry::{Entry, Hints};
 
 use crate::answer::{Answer, Failure, Shape};
+use crate::audit::Action;
 use crate::workspace::Caller;
 
 /// A tool: its arguments, what it is called, and what it does.
@@ -63,6 +64,8 @@ pub trait Tool: DeserializeOwned + JsonSchema + Send + 'static {
     const HINTS: Hints;
     /// How long a client may keep an answer, in milliseconds.
     const CACHE_MS: Option<u64> = None;
+    /// What the audit trail calls it, where that is to know of each call.
+    const AUDIT: Option<Action> = None;
     /// Parameters of other servers' same-named tool, accepted when null and not advertised.
     const NULL_ONLY: &'static [&'static str] = &[];
 

@@ -9,10 +9,11 @@ mod execution;
 mod failure;
 mod kernels;
 mod notebooks;
+mod pointers;
 mod report;
 mod sandboxes;
 
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
@@ -23,7 +24,10 @@ pub use failure::jupyter_failure;
 pub use notebooks::{Closed, OpenNotebook, Opened, Opening, Target};
 
 use document::Documents;
+use pointers::{Pointers, Saved};
+use secrecy::SecretString;
 
+use crate::database::Database;
 use crate::sandbox::{Fleet, Owner, SandboxId};
 
 /// What the operator decided about calls.
@@ -35,8 +39,19 @@ pub struct Policy {
     pub execution_ceiling: Duration,
     /// Whether a call that needs a sandbox launches one when the caller has none.
     pub auto_launch: bool,
-    /// Whether callers may attach Jupyter servers by address.
-    pub attach: bool,
+    /// The server that runs already and is the default sandbox, where the operator named one.
+    pub default_server: Option<DefaultServer>,
+}
+
+/// A Jupyter server that the operator named as the default sandbox.
+#[derive(Clone, Debug)]
+pub struct DefaultServer {
+    /// Its name as a sandbox, `host:port`.
+    pub name: String,
+    /// Its URL.
+    pub url: String,
+    /// Its token.
+    pub token: Option<SecretString>,
 }
 
 /// Every workspace of every principal, and what they share.
@@ -44,13 +59,26 @@ pub struct Workspaces {
     fleet: Arc<Fleet>,
     documents: Documents,
     policy: Policy,
+    pointers: Pointers,
     open: Mutex<HashMap<(Owner, String), Arc<Workspace>>>,
 }
 
+/// Begins the name of the workspace of a process that serves one client on its standard streams.
+const PROCESS: &str = "process:";
+/// So many workspaces may be in memory before those that nobody is using are dropped; they are saved.
+const IN_MEMORY: usize = 1000;
+
 impl Workspaces {
-    /// No workspaces yet, in front of `fleet`.
-    pub fn new(fleet: Arc<Fleet>, policy: Policy) -> Self {
-        Self { fleet, documents: Documents::default(), policy, open: Mutex::default() }
+    /// The workspaces that are saved in `database`, in front of `fleet`.
+    ///
+    /// # Errors
+    /// When the database can't be used.
+    pub fn open(fleet: Arc<Fleet>, policy: Policy, database: Arc<Database>) -> rusqlite::Result<Self> {
+        let pointers = Pointers::open(database)?;
+        for instance in pointers.instances(PROCESS)?.iter().filter(|instance| !fleet.is_instance_alive(instance)) {
+            pointers.forget_named(&format!("{PROCESS}{instance}"))?;
+        }
+        Ok(Self { fleet, documents: Documents::default(), policy, pointers, open: Mutex::default() })
     }
 
     /// The sandboxes behind all workspaces.
@@ -63,29 +91,63 @@ impl Workspaces {
         &self.policy
     }
 
-    /// The workspace of that name, made when it isn't there.
+    /// The name of the workspace that is this process's own.
+    pub fn of_process(&self) -> String {
+        format!("{PROCESS}{}", self.fleet.instance())
+    }
+
+    /// The workspace of that name: as it was saved, or a new one.
     fn workspace(&self, owner: &Owner, name: &str) -> Arc<Workspace> {
-        let key = (owner.clone(), name.to_owned());
-        Arc::clone(lock(&self.open).entry(key).or_default())
+        let mut open = lock(&self.open);
+        if open.len() >= IN_MEMORY {
+            open.retain(|_, workspace| Arc::strong_count(workspace) > 1);
+        }
+        let load = || Arc::new(Workspace::restored(self.pointers.load((owner, name)).unwrap_or_default()));
+        Arc::clone(open.entry((owner.clone(), name.to_owned())).or_insert_with(load))
+    }
+
+    /// Saves a workspace's pointers if they changed. It fails no call: what can't be saved now is with the next.
+    fn save(&self, owner: &Owner, name: &str) {
+        let workspace = self.workspace(owner, name);
+        let mut saved = lock(&workspace.saved);
+        let state = workspace.state().to_text();
+        if *saved == state {
+            return;
+        }
+        match self.pointers.save((owner, name), &state) {
+            Ok(()) => *saved = state,
+            Err(error) => tracing::error!(%error, "the pointers of a workspace can't be saved"),
+        }
+    }
+
+    /// Ends a workspace that nobody can come back to, with the kernels that it had aside.
+    pub async fn close(&self, owner: &Owner, name: &str) {
+        let workspace = self.workspace(owner, name);
+        let scratch = workspace.state().scratch.clone();
+        lock(&self.open).remove(&(owner.clone(), name.to_owned()));
+        if let Err(error) = self.pointers.forget((owner, name)) {
+            tracing::error!(%error, "a workspace can't be forgotten");
+        }
+        for (sandbox, kernel) in scratch {
+            let Some(sandbox) = self.fleet.find(owner, sandbox.as_str()) else { continue };
+            if let Err(error) = sandbox.server().shutdown_kernel(&kernel).await {
+                tracing::debug!(%error, "the kernel of a workspace that ended can't be shut down");
+            }
+            sandbox.server().forget_kernel(&kernel);
+        }
     }
 
     /// How many workspaces have the notebook's kernel in use.
     fn users_of_kernel(&self, kernel: &str) -> usize {
-        let workspaces: Vec<_> = lock(&self.open).values().cloned().collect();
-        workspaces.iter().filter(|workspace| workspace.uses_kernel(kernel)).count()
+        let saved = self.pointers.users_of_kernel(kernel).unwrap_or_default();
+        let open = lock(&self.open);
+        let in_memory = open.values().filter(|workspace| workspace.uses_kernel(kernel)).count();
+        in_memory + saved.iter().filter(|workspace| !open.contains_key(workspace)).count()
     }
 
-    /// The names of the notebooks that any workspace of `owner` has open in that sandbox.
-    pub fn notebooks_in(&self, owner: &Owner, sandbox: &str) -> Vec<String> {
-        let open = lock(&self.open);
-        let mut names: Vec<String> = open
-            .iter()
-            .filter(|((of, _), _)| of == owner)
-            .flat_map(|(_, workspace)| workspace.notebooks_in(sandbox))
-            .collect();
-        names.sort();
-        names.dedup();
-        names
+    /// The names of an owner's notebooks that any of its workspaces has open, by sandbox.
+    pub fn notebooks(&self, owner: &Owner) -> HashMap<String, Vec<String>> {
+        self.pointers.notebooks(owner).unwrap_or_default()
     }
 }
 
@@ -93,6 +155,8 @@ impl Workspaces {
 #[derive(Default)]
 struct Workspace {
     state: Mutex<State>,
+    /// As they were last saved.
+    saved: Mutex<String>,
 }
 
 #[derive(Default)]
@@ -102,10 +166,16 @@ struct State {
     ended: bool,
     notebooks: Vec<Arc<OpenNotebook>>,
     current: Option<String>,
-    scratch: HashMap<SandboxId, String>,
+    scratch: BTreeMap<SandboxId, String>,
 }
 
 impl Workspace {
+    fn restored(saved: Option<String>) -> Self {
+        let saved = saved.unwrap_or_else(|| State::default().to_text());
+        let state = pointers::parse(&saved).map(State::from).unwrap_or_default();
+        Self { state: Mutex::new(state), saved: Mutex::new(saved) }
+    }
+
     fn state(&self) -> MutexGuard<'_, State> {
         lock(&self.state)
     }
@@ -115,10 +185,30 @@ impl Workspace {
         state.scratch.values().any(|id| id == kernel)
             || state.notebooks.iter().any(|notebook| notebook.kernel_id().as_deref() == Some(kernel))
     }
+}
 
-    fn notebooks_in(&self, sandbox: &str) -> Vec<String> {
-        let state = self.state();
-        state.notebooks.iter().filter(|n| n.sandbox == sandbox).map(|n| n.name.clone()).collect()
+impl State {
+    fn to_text(&self) -> String {
+        let saved = Saved {
+            active: self.active.clone(),
+            ended: self.ended,
+            notebooks: self.notebooks.iter().map(|notebook| notebook.to_saved()).collect(),
+            current: self.current.clone(),
+            scratch: self.scratch.clone(),
+        };
+        serde_json::to_string(&saved).unwrap_or_default()
+    }
+}
+
+impl From<Saved> for State {
+    fn from(saved: Saved) -> Self {
+        Self {
+            active: saved.active,
+            ended: saved.ended,
+            notebooks: saved.notebooks.into_iter().filter_map(OpenNotebook::from_saved).map(Arc::new).collect(),
+            current: saved.current,
+            scratch: saved.scratch,
+        }
     }
 }
 

@@ -8,6 +8,7 @@ mod case_edits;
 mod case_outputs;
 mod case_runs;
 mod cells;
+mod crash_matrix;
 mod crashes;
 mod eras;
 mod execution;

@@ -1,14 +1,11 @@
-//! JSON-RPC answers for what never becomes a call: a body that is no JSON, a session that is gone.
-
-use std::sync::Arc;
+//! JSON-RPC answers for what never becomes a call: a body that is no JSON, a session that is not
+//! there.
 
 use axum::body::{Body, to_bytes};
-use axum::extract::{Request, State};
-use axum::http::{HeaderMap, Method, StatusCode};
+use axum::extract::Request;
+use axum::http::{Method, StatusCode};
 use axum::middleware::Next;
 use axum::response::{IntoResponse, Response};
-use rmcp::transport::streamable_http_server::session::SessionManager;
-use rmcp::transport::streamable_http_server::session::local::LocalSessionManager;
 use serde::Deserialize;
 use serde_json::{Value, json};
 
@@ -19,19 +16,18 @@ const PARSE_ERROR: i32 = -32700;
 /// MCP Streamable HTTP, "Session Management": 404, and the client starts a new session.
 const SESSION_NOT_FOUND: i32 = -32001;
 
-#[derive(Deserialize)]
+#[derive(Clone, Deserialize)]
 struct Envelope {
     #[serde(default)]
     id: Value,
 }
 
 /// Reads the envelope of a request, so that every refusal carries the request's own id.
-pub(super) async fn check(State(sessions): State<Arc<LocalSessionManager>>, request: Request, next: Next) -> Response {
-    let gone = is_gone(request.headers(), &sessions).await;
+pub(super) async fn check(request: Request, next: Next) -> Response {
     if request.method() != Method::POST {
-        return if gone { session_not_found(&Value::Null) } else { next.run(request).await };
+        return next.run(request).await;
     }
-    let (parts, body) = request.into_parts();
+    let (mut parts, body) = request.into_parts();
     let Ok(body) = to_bytes(body, MAX_BODY).await else {
         let message = format!("The request is larger than {MAX_BODY} bytes.");
         return refusal(StatusCode::PAYLOAD_TOO_LARGE, &Value::Null, (PARSE_ERROR, &message));
@@ -40,19 +36,13 @@ pub(super) async fn check(State(sessions): State<Arc<LocalSessionManager>>, requ
         let message = "Parse error: the body is not a JSON-RPC object.";
         return refusal(StatusCode::BAD_REQUEST, &Value::Null, (PARSE_ERROR, message));
     };
-    if gone {
-        return session_not_found(&envelope.id);
-    }
+    parts.extensions.insert(envelope);
     next.run(Request::from_parts(parts, Body::from(body))).await
 }
 
-/// Whether the request names a session that ended or never was.
-async fn is_gone(headers: &HeaderMap, sessions: &LocalSessionManager) -> bool {
-    let Some(id) = headers.get("mcp-session-id").and_then(|id| id.to_str().ok()) else { return false };
-    matches!(sessions.has_session(&id.into()).await, Ok(false))
-}
-
-fn session_not_found(id: &Value) -> Response {
+/// The refusal of a request whose session ended or never was.
+pub(super) fn session_not_found(request: &Request) -> Response {
+    let id = request.extensions().get::<Envelope>().map_or(&Value::Null, |envelope| &envelope.id);
     let message = "Session not found: it ended or was never started. Send initialize again.";
     refusal(StatusCode::NOT_FOUND, id, (SESSION_NOT_FOUND, message))
 }

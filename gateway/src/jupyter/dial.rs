@@ -1,6 +1,7 @@
 //! The websocket of a kernel: TCP, TLS where the server has it, and the framing it agreed to.
 
 use std::io;
+use std::net::{IpAddr, SocketAddr};
 use std::pin::Pin;
 use std::task::{Context, Poll};
 use std::time::Duration;
@@ -77,7 +78,8 @@ async fn why_refused(rest: &Rest, kernel: &str, status: u16) -> DialError {
 
 async fn open(rest: &Rest, url: &Url, framing: Framing) -> Result<(Socket, Framing), Error> {
     let request = request(rest, url, framing)?;
-    let stream = QuickAck(timeout(CONNECT_LIMIT, connect(url)).await.map_err(|_| late("no answer in time"))??);
+    let stream =
+        QuickAck(timeout(CONNECT_LIMIT, connect(url, rest.addresses())).await.map_err(|_| late("no answer in time"))??);
     let limits = WebSocketConfig::default().max_message_size(Some(MAX_MESSAGE)).max_frame_size(Some(MAX_MESSAGE));
     let upgrade = client_async_tls_with_config(request, stream, Some(limits), None);
     let (socket, response) =
@@ -100,9 +102,13 @@ fn request(rest: &Rest, url: &Url, framing: Framing) -> Result<Request<()>, Erro
     Ok(request)
 }
 
-async fn connect(url: &Url) -> io::Result<TcpStream> {
+async fn connect(url: &Url, addresses: Option<&[IpAddr]>) -> io::Result<TcpStream> {
     let port = url.port_or_known_default().unwrap_or(80);
     let stream = match url.host() {
+        _ if let Some(addresses) = addresses => {
+            let addresses: Vec<_> = addresses.iter().map(|address| SocketAddr::from((*address, port))).collect();
+            TcpStream::connect(addresses.as_slice()).await?
+        }
         Some(Host::Domain(name)) => TcpStream::connect((name, port)).await?,
         Some(Host::Ipv4(address)) => TcpStream::connect((address, port)).await?,
         Some(Host::Ipv6(address)) => TcpStream::connect((address, port)).await?,

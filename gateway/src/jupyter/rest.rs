@@ -1,11 +1,12 @@
 //! The REST half of a Jupyter server: one request, its answer, and what a refusal means.
 
 use std::error::Error;
+use std::net::{IpAddr, SocketAddr};
 use std::sync::{Arc, LazyLock};
 use std::time::Duration;
 
 use http::{HeaderValue, Method, StatusCode, header};
-use reqwest::{Client, Response, redirect::Policy};
+use reqwest::{Client, ClientBuilder, Response, redirect::Policy};
 use secrecy::{ExposeSecret, SecretString};
 use serde::de::DeserializeOwned;
 use serde_json::Value;
@@ -33,6 +34,7 @@ struct Inner {
     token: Option<SecretString>,
     authorization: Option<HeaderValue>,
     client: Client,
+    addresses: Option<Vec<IpAddr>>,
 }
 
 /// One request.
@@ -46,13 +48,24 @@ pub(super) struct Call {
 }
 
 impl Rest {
-    pub(super) fn new(base: Url, token: Option<SecretString>) -> Result<Self, JupyterError> {
+    pub(super) fn new(
+        base: Url,
+        token: Option<SecretString>,
+        addresses: Option<Vec<IpAddr>>,
+    ) -> Result<Self, JupyterError> {
         let authorization = token.as_ref().map(authorization).transpose()?;
-        let client = if is_loopback(&base) { &DIRECT } else { &PROXIED };
-        let client = LazyLock::force(client)
-            .clone()
-            .map_err(|reason| JupyterError::Unreachable { host: host(&base), reason })?;
-        Ok(Self(Arc::new(Inner { base, token, authorization, client })))
+        let client = match &addresses {
+            Some(addresses) => pinned(&base, addresses),
+            None if is_loopback(&base) => LazyLock::force(&DIRECT).clone(),
+            None => LazyLock::force(&PROXIED).clone(),
+        };
+        let client = client.map_err(|reason| JupyterError::Unreachable { host: host(&base), reason })?;
+        Ok(Self(Arc::new(Inner { base, token, authorization, client, addresses })))
+    }
+
+    /// The only addresses to connect to, if that was decided.
+    pub(super) fn addresses(&self) -> Option<&[IpAddr]> {
+        self.0.addresses.as_deref()
     }
 
     pub(super) fn base(&self) -> &Url {
@@ -237,10 +250,21 @@ fn is_json(response: &Response) -> bool {
 }
 
 fn client(direct: bool) -> Result<Client, String> {
+    let builder = if direct { builder().no_proxy() } else { builder() };
+    builder.build().map_err(|error| reason(&error))
+}
+
+/// A client that connects only to those addresses; a proxy would look the name up for itself.
+fn pinned(base: &Url, addresses: &[IpAddr]) -> Result<Client, String> {
+    let sockets: Vec<_> = addresses.iter().map(|address| SocketAddr::from((*address, 0))).collect();
+    let builder = builder().no_proxy().resolve_to_addrs(base.host_str().unwrap_or_default(), &sockets);
+    builder.build().map_err(|error| reason(&error))
+}
+
+fn builder() -> ClientBuilder {
     // A redirect could carry the token to another host.
     let builder = Client::builder().redirect(Policy::none()).connect_timeout(CONNECT_LIMIT).tcp_nodelay(true);
-    let builder = if direct { builder.no_proxy() } else { builder };
-    builder.pool_idle_timeout(Duration::from_secs(30)).build().map_err(|error| reason(&error))
+    builder.pool_idle_timeout(Duration::from_secs(30))
 }
 
 fn authorization(token: &SecretString) -> Result<HeaderValue, JupyterError> {
@@ -307,7 +331,7 @@ mod tests {
 
     fn rest() -> Rest {
         let _ = rustls::crypto::ring::default_provider().install_default();
-        Rest::new(Url::parse("http://h:1/pre/").unwrap(), Some("s3cret".into())).unwrap()
+        Rest::new(Url::parse("http://h:1/pre/").unwrap(), Some("s3cret".into()), None).unwrap()
     }
 
     fn refusal(status: u16, body: &str) -> JupyterError {

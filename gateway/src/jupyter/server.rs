@@ -1,6 +1,7 @@
 //! A handle on one Jupyter server.
 
 use std::collections::HashMap;
+use std::net::IpAddr;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use http::Method;
@@ -23,13 +24,28 @@ impl Server {
     ///
     /// A `token=` in the address is used when no other token is given, and is never kept in it.
     pub fn new(base_url: &str, token: Option<SecretString>) -> Result<Self, JupyterError> {
+        Self::at(base_url, token, None)
+    }
+
+    /// The same, connecting only to those addresses, whatever its name comes to mean, when there are any.
+    pub fn at(
+        base_url: &str,
+        token: Option<SecretString>,
+        addresses: Option<Vec<IpAddr>>,
+    ) -> Result<Self, JupyterError> {
         let (base, in_url) = base(base_url)?;
-        Ok(Self { rest: Rest::new(base, token.or(in_url))?, kernels: Arc::default() })
+        Ok(Self { rest: Rest::new(base, token.or(in_url), addresses)?, kernels: Arc::default() })
     }
 
     /// Where it is; the path ends in `/`.
     pub fn base_url(&self) -> &Url {
         self.rest.base()
+    }
+
+    /// The name that it goes by as a sandbox: `host:port`.
+    pub fn name(&self) -> String {
+        let url = self.base_url();
+        format!("{}:{}", url.host_str().unwrap_or_default(), url.port_or_known_default().unwrap_or_default())
     }
 
     /// What callers have to show it.
@@ -55,6 +71,11 @@ impl Server {
     pub fn kernel(&self, id: &str) -> Arc<Kernel> {
         let kernel = || Arc::new(Kernel::new(self.rest.clone(), id));
         Arc::clone(self.known_kernels().entry(id.to_owned()).or_insert_with(kernel))
+    }
+
+    /// Whether there is a connection to that kernel from here.
+    pub fn is_connected(&self, kernel: &str) -> bool {
+        self.known_kernels().get(kernel).is_some_and(|kernel| kernel.is_connected())
     }
 
     /// Lets go of a kernel that ended; runs that wait for it end by themselves.

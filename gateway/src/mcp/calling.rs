@@ -14,17 +14,26 @@ use crate::sandbox::{Owner, Progress};
 const WORKSPACE_META: &str = "cellgate/workspace";
 const WORKSPACE_HEADER: &str = "cellgate-workspace";
 
-/// Tenant, principal and workspace of a request (the principal is what the HTTP side found in the
-/// credential, `local` where there is none).
-pub(super) fn identity(context: &RequestContext<RoleServer>) -> (Owner, String) {
-    let parts = context.extensions.get::<http::request::Parts>();
-    let owner = parts.and_then(|parts| parts.extensions.get::<Owner>()).cloned().unwrap_or_else(Owner::local);
-    (owner, workspace(context, parts))
+/// The workspace of that name, which a client or an operator chose.
+pub fn named(name: &str) -> String {
+    format!("named:{name}")
 }
 
-/// The workspace: named in the URL, a header or `_meta`; else the session; else the client's name;
-/// else the process.
-fn workspace(context: &RequestContext<RoleServer>, parts: Option<&http::request::Parts>) -> String {
+/// The workspace of an MCP session.
+pub fn of_session(id: &str) -> String {
+    format!("session:{id}")
+}
+
+/// Tenant, principal and workspace of a request (the principal is what the HTTP side found in the
+/// credential, `local` where there is none).
+pub(super) fn identity(context: &RequestContext<RoleServer>, home: &str) -> (Owner, String) {
+    let parts = context.extensions.get::<http::request::Parts>();
+    let owner = parts.and_then(|parts| parts.extensions.get::<Owner>()).cloned().unwrap_or_else(Owner::local);
+    (owner, workspace(context, parts).unwrap_or_else(|| home.to_owned()))
+}
+
+/// The workspace: named in the URL, a header or `_meta`; else the session; else the client's name.
+fn workspace(context: &RequestContext<RoleServer>, parts: Option<&http::request::Parts>) -> Option<String> {
     let header = |name: &str| {
         let value = parts?.headers.get(name)?.to_str().ok()?;
         (!value.is_empty()).then(|| value.to_owned())
@@ -39,10 +48,9 @@ fn workspace(context: &RequestContext<RoleServer>, parts: Option<&http::request:
     in_url()
         .or_else(|| header(WORKSPACE_HEADER))
         .or_else(in_meta)
-        .map(|name| format!("named:{name}"))
-        .or_else(|| header("mcp-session-id").map(|id| format!("session:{id}")))
+        .map(|name| named(&name))
+        .or_else(|| header("mcp-session-id").map(|id| of_session(&id)))
         .or_else(|| parts.and_then(|_| client()))
-        .unwrap_or_else(|| "process".to_owned())
 }
 
 /// Where a tool says how it is getting on, and the task that carries it to the client until the

@@ -2,6 +2,7 @@
 
 use super::provider::ProviderError;
 use crate::answer::Code;
+use crate::database::DatabaseError;
 use crate::jupyter::JupyterError;
 
 /// A refusal of the fleet. Each reads as one sentence that says what to do next.
@@ -17,8 +18,10 @@ pub enum FleetError {
         "Sandbox '{0}' runs already and was launched with other arguments: use it with use_sandbox, terminate it first, or choose another name."
     )]
     NameTaken(String),
-    /// Another gateway on this data directory looks after it.
-    #[error("Sandbox '{0}' belongs to another gateway on this machine: end it there, or choose another name.")]
+    /// Another gateway on this data directory looks after it, and doesn't do what was asked of it.
+    #[error(
+        "Sandbox '{0}' is looked after by another gateway on this machine, which hasn't ended it yet: try again, or choose another name."
+    )]
     Elsewhere(String),
     /// The owner has as many as it may.
     #[error("You have {limit} sandboxes running ({names}), which is the limit: terminate one first.")]
@@ -27,6 +30,32 @@ pub enum FleetError {
         limit: usize,
         /// Those that run.
         names: String,
+    },
+    /// There are as many as the operator allows in all.
+    #[error("There are {0} sandboxes here, which is the limit for everyone together: try again when some have ended.")]
+    Full(usize),
+    /// A longer life than the operator allows.
+    #[error("{wish} {asked} is more than the {ceiling} that are allowed here: ask for at most that.")]
+    TooLong {
+        /// The argument's name.
+        wish: &'static str,
+        /// What was asked for, in seconds.
+        asked: u64,
+        /// The most, in seconds.
+        ceiling: u64,
+    },
+    /// The server is not among those that callers may attach.
+    #[error(
+        "This server may not be attached here. The operator allows: {0}. Call launch_sandbox for a sandbox of your own."
+    )]
+    NotAttachable(String),
+    /// The server's name has no address.
+    #[error("The server's name '{name}' has no address ({reason}): check that it is right.")]
+    Unresolved {
+        /// The name.
+        name: String,
+        /// What the resolver said.
+        reason: String,
     },
     /// The provider refused or failed.
     #[error(transparent)]
@@ -63,9 +92,13 @@ impl FleetError {
     /// The code that callers get.
     pub fn code(&self) -> Code {
         match self {
-            Self::BadName(_) | Self::Attach(JupyterError::InvalidUrl(_)) => Code::ArgumentsInvalid,
+            Self::BadName(_) | Self::TooLong { .. } | Self::Attach(JupyterError::InvalidUrl(_)) => {
+                Code::ArgumentsInvalid
+            }
             Self::NameTaken(_) | Self::Elsewhere(_) => Code::SandboxNameTaken,
-            Self::Limit { .. } => Code::SandboxLimit,
+            Self::Limit { .. } | Self::Full(_) => Code::SandboxLimit,
+            Self::NotAttachable(_) => Code::Forbidden,
+            Self::Unresolved { .. } => Code::JupyterUnreachable,
             Self::Provider(error) => error.code(),
             Self::NotReady { .. } => Code::SandboxLaunchFailed,
             Self::Attach(JupyterError::Unauthorized { .. }) => Code::JupyterUnauthorized,
@@ -79,6 +112,12 @@ impl FleetError {
 
 impl From<rusqlite::Error> for FleetError {
     fn from(error: rusqlite::Error) -> Self {
+        Self::Data(error.to_string())
+    }
+}
+
+impl From<DatabaseError> for FleetError {
+    fn from(error: DatabaseError) -> Self {
         Self::Data(error.to_string())
     }
 }

@@ -2,49 +2,67 @@
 //! records, roll-back.
 
 mod attach;
+mod end;
+mod files;
 mod launch;
 mod lifetimes;
+mod queue;
 mod sandbox;
 mod sibling;
-mod sweep;
+mod takeover;
 
-use std::collections::{BTreeMap, HashMap};
-use std::os::unix::fs::DirBuilderExt;
+use std::collections::{BTreeMap, HashMap, HashSet};
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use jiff::Timestamp;
-use secrecy::ExposeSecret;
+use secrecy::{ExposeSecret, SecretString};
 use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
 
+pub use files::{KeptFiles, kept_files, prune};
+pub use lifetimes::Lifetimes;
 pub use sandbox::Sandbox;
 
+use super::attachable::Attachable;
 use super::instance::Instance;
+use super::keys::KeyRing;
 use super::process::ProcessProvider;
-use super::records::Records;
-use super::token::MasterKey;
+use super::records::{Capacity, Records};
 use super::{FleetError, Owner, Progress, ProviderError, Record, SandboxId, SandboxProvider, Status};
+use crate::audit::Audit;
+use crate::database::Database;
+use queue::Queue;
 
 /// The variant that attaches a server instead of launching one.
-const ATTACHED: &str = "jupyter-server";
+pub const ATTACHED: &str = "jupyter-server";
 
-/// How long the answer whether launches are possible waits for the sweep.
-const SWEEP_WAIT: Duration = Duration::from_secs(1);
-const ENDED_BY_OWNER: &str = "terminated by its owner";
+/// How long the answer whether launches are possible waits for what dead gateways left.
+const SETTLE_WAIT: Duration = Duration::from_secs(1);
 
 /// How sandboxes are made and kept.
 #[derive(Clone, Debug)]
 pub struct FleetConfig {
     /// Where records, workspaces and sandboxes' own directories are.
     pub data_dir: PathBuf,
+    /// The master keys; a file in `data_dir` without it.
+    pub master_key_file: Option<PathBuf>,
     /// The provider that launches when a call names none.
     pub variant: String,
-    /// How many sandboxes a principal may have at once.
-    pub max_per_principal: usize,
-    /// How long a sandbox may stay unused.
-    pub idle_timeout: Duration,
+    /// How many sandboxes there may be at once.
+    pub capacity: Capacity,
+    /// How many are launched at the same time; others wait for their turn.
+    pub launches_at_once: usize,
+    /// How long sandboxes live.
+    pub lifetimes: Lifetimes,
+    /// Which servers callers may attach.
+    pub attachable: Attachable,
+    /// Whether sandboxes go on running when the gateway is told to stop, for its next start.
+    pub keep_on_stop: bool,
+    /// Whether a sandbox's files are deleted when it ends.
+    pub ephemeral: bool,
+    /// How long the files of an ended sandbox are kept after they were last used; without it until they are pruned.
+    pub retention: Option<Duration>,
     /// Where the Python environment is built, for all data directories.
     pub cache_dir: PathBuf,
     /// The Python it is made with; the one on the PATH without it.
@@ -57,6 +75,8 @@ pub struct Launched {
     pub sandbox: Arc<Sandbox>,
     /// It ran before, launched by the same request.
     pub existing: bool,
+    /// The files of an earlier sandbox of that name are there again.
+    pub brought_back: bool,
 }
 
 /// What became of a termination.
@@ -71,61 +91,92 @@ pub struct Terminated {
     pub files: Option<String>,
 }
 
+/// Who launches sandboxes, for a gateway instance.
+pub(super) fn providers(config: &FleetConfig, instance: &str) -> Vec<Arc<dyn SandboxProvider>> {
+    vec![Arc::new(ProcessProvider::new(config, instance))]
+}
+
 type NameLock = Arc<tokio::sync::Mutex<()>>;
 
 /// The sandboxes of a gateway.
 pub struct Fleet {
     config: FleetConfig,
     records: Records,
+    audit: Arc<Audit>,
     instance: Instance,
-    key: MasterKey,
+    keys: KeyRing,
     providers: Vec<Arc<dyn SandboxProvider>>,
     live: Mutex<HashMap<SandboxId, Arc<Sandbox>>>,
     siblings: Mutex<HashMap<SandboxId, Arc<Sandbox>>>,
-    /// Held from counting an owner's sandboxes until the next one is written down.
-    intents: Mutex<()>,
+    /// Ends that the records don't tell of yet, since they could not be written.
+    unwritten: Mutex<Vec<Record>>,
+    queue: Queue,
     /// One launch or termination of a name at a time.
     names: Mutex<HashMap<(Owner, String), NameLock>>,
-    /// True once what a dead gateway left is cleared away.
-    swept: watch::Sender<bool>,
+    looked_at: Mutex<HashSet<String>>,
+    /// True once it is decided what becomes of everything that dead gateways left.
+    settled: watch::Sender<bool>,
     stop: CancellationToken,
 }
 
 impl Fleet {
-    /// Opens the data directory and answers at once; what a dead gateway left is swept, and what
-    /// launches need is built, in the background.
-    pub async fn open(config: FleetConfig) -> Result<Arc<Self>, FleetError> {
-        let fleet = tokio::task::spawn_blocking(move || Self::opened(config));
+    /// Opens the data directory and goes on with the sandboxes that dead gateways left running; what else
+    /// they left is cleared away, and what launches need is built, in the background.
+    pub async fn open(
+        config: FleetConfig,
+        database: Arc<Database>,
+        audit: Arc<Audit>,
+    ) -> Result<Arc<Self>, FleetError> {
+        let fleet = tokio::task::spawn_blocking(move || Self::opened(config, database, audit));
         let fleet = Arc::new(fleet.await.map_err(|error| FleetError::Data(error.to_string()))??);
-        tokio::spawn(Arc::clone(&fleet).sweep());
         let provider = fleet.provider(&fleet.config.variant)?;
+        let left = fleet.take_over().await;
+        tokio::spawn(Arc::clone(&fleet).settle(left));
         tokio::spawn(async move {
             if let Err(error) = provider.prepare(&Progress::default()).await {
                 tracing::warn!(%error, "sandboxes can't be launched yet");
             }
         });
         tokio::spawn(lifetimes::watch(Arc::downgrade(&fleet)));
+        tokio::spawn(files::keep_retention(Arc::downgrade(&fleet)));
         Ok(fleet)
     }
 
-    fn opened(config: FleetConfig) -> Result<Self, FleetError> {
-        std::fs::DirBuilder::new().recursive(true).mode(0o700).create(&config.data_dir)?;
+    fn opened(config: FleetConfig, database: Arc<Database>, audit: Arc<Audit>) -> Result<Self, FleetError> {
         // Jupyter runs elsewhere than the gateway was started, so its paths have to be whole.
         let config = FleetConfig { data_dir: config.data_dir.canonicalize()?, ..config };
         let instance = Instance::enter(&config.data_dir)?;
         Ok(Self {
-            records: Records::open(&config.data_dir)?,
-            key: MasterKey::open(&config.data_dir)?,
-            providers: vec![Arc::new(ProcessProvider::new(&config, instance.id()))],
+            records: Records::open(database)?,
+            audit,
+            keys: KeyRing::open(&config.data_dir, config.master_key_file.as_deref())?,
+            providers: providers(&config, instance.id()),
             instance,
+            queue: Queue::new(config.launches_at_once),
             config,
             live: Mutex::default(),
             siblings: Mutex::default(),
-            intents: Mutex::default(),
+            unwritten: Mutex::default(),
             names: Mutex::default(),
-            swept: watch::Sender::new(false),
+            looked_at: Mutex::default(),
+            settled: watch::Sender::new(false),
             stop: CancellationToken::new(),
         })
+    }
+
+    /// This gateway among those on the data directory.
+    pub fn instance(&self) -> &str {
+        self.instance.id()
+    }
+
+    /// Whether a gateway on the data directory lives.
+    pub fn is_instance_alive(&self, instance: &str) -> bool {
+        self.instance.is_alive(instance)
+    }
+
+    /// What is done is told here.
+    pub fn audit(&self) -> &Audit {
+        &self.audit
     }
 
     /// An owner's sandboxes, ended ones too, oldest first.
@@ -151,53 +202,6 @@ impl Fleet {
     /// The newest record of a name or id, ended ones too.
     pub fn record(&self, owner: &Owner, name: &str) -> Option<Record> {
         self.records.find(owner, name, self.instance.id()).ok().flatten().map(|record| self.as_it_is(record))
-    }
-
-    /// Ends a sandbox, and waits until nothing of it is left. Ending it again is fine.
-    pub async fn terminate(&self, owner: &Owner, name: &str) -> Result<Terminated, FleetError> {
-        self.wait_until_swept().await;
-        let known = self.record(owner, name).ok_or_else(|| FleetError::NotFound(name.to_owned()))?;
-        let lock = self.name_lock(owner, &known.name);
-        let _one_at_a_time = lock.lock().await;
-        let (record, already) = if let Some(sandbox) = self.own(owner, name) {
-            (self.end(&sandbox, Status::Terminated, ENDED_BY_OWNER).await?, false)
-        } else {
-            let record = self.record(owner, name).unwrap_or(known);
-            let already = !record.status.is_live();
-            (if already { record } else { self.end_left_over(record).await? }, already)
-        };
-        let (detached, files) = (!already && record.variant == ATTACHED, record.files.clone());
-        Ok(Terminated { record, already, detached, files })
-    }
-
-    /// A planned stop: launches are refused, and every sandbox of this gateway ends.
-    pub async fn shutdown(&self) {
-        self.stop.cancel();
-        self.wait_until_swept().await;
-        // A launch under way takes its sandbox down again before its lock is free.
-        let locks: Vec<_> = self.names.lock().unwrap_or_else(PoisonError::into_inner).values().cloned().collect();
-        for lock in locks {
-            drop(lock.lock().await);
-        }
-        let sandboxes: Vec<_> = self.live().values().cloned().collect();
-        let ends = sandboxes.iter().map(|sandbox| self.end(sandbox, Status::Terminated, "the gateway was stopped"));
-        for ended in futures_util::future::join_all(ends).await {
-            if let Err(error) = ended {
-                tracing::error!(%error, "a sandbox could not be ended; the next start does it");
-            }
-        }
-        self.end_marked().await;
-    }
-
-    /// Ends what else this gateway started: an environment that is half built.
-    async fn end_marked(&self) {
-        for provider in &self.providers {
-            for (id, _) in provider.list().await.into_iter().filter(|(_, instance)| instance == self.instance.id()) {
-                if let Err(error) = provider.terminate(&id).await {
-                    tracing::error!(%id, %error, "processes could not be ended; the next start does it");
-                }
-            }
-        }
     }
 
     /// What callers may name as a variant.
@@ -233,7 +237,7 @@ impl Fleet {
         if self.stop.is_cancelled() {
             return Err("the gateway is stopping".to_owned());
         }
-        if tokio::time::timeout(SWEEP_WAIT, self.wait_until_swept()).await.is_err() {
+        if tokio::time::timeout(SETTLE_WAIT, self.wait_until_settled()).await.is_err() {
             return Err("what a dead gateway left is still being cleared away".to_owned());
         }
         self.provider(&self.config.variant).map_err(|error| error.to_string())?.ready()
@@ -263,9 +267,14 @@ impl Fleet {
         })
     }
 
-    async fn wait_until_swept(&self) {
-        // The sender lives as long as the fleet, so this ends with the sweep.
-        let _ = self.swept.subscribe().wait_for(|swept| *swept).await;
+    async fn wait_until_settled(&self) {
+        // The sender lives as long as the fleet, so this ends.
+        let _ = self.settled.subscribe().wait_for(|settled| *settled).await;
+    }
+
+    /// The token of a sandbox; none when its key is no longer there.
+    fn token(&self, record: &Record) -> Option<SecretString> {
+        Some(self.keys.key(&record.key_id)?.token(record.id.as_str(), record.generation))
     }
 
     /// A record with what is known beyond it: activity, an end that nobody has written down yet.
@@ -277,41 +286,15 @@ impl Fleet {
                 Some(reason) => Record { status: Status::Lost, status_reason: Some(reason), ..now },
             };
         }
-        if record.status.is_live() && !self.instance.is_alive(&record.instance) {
-            let reason = Some("its gateway ended without stopping it".to_owned());
+        let unwritten = self.unwritten.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(ended) = unwritten.iter().find(|ended| ended.id == record.id) {
+            return ended.clone();
+        }
+        // Looked after here, written down as running, and not among those that run.
+        if record.instance == self.instance.id() && record.status == Status::Running {
+            let reason = Some("nothing of it was found after a restart".to_owned());
             return Record { status: Status::Lost, status_reason: reason, ..record };
         }
         record
-    }
-
-    /// Ends what a launch could not take down again.
-    async fn end_left_over(&self, mut record: Record) -> Result<Record, FleetError> {
-        if record.instance != self.instance.id() {
-            return Err(FleetError::Elsewhere(record.name));
-        }
-        self.provider(&record.variant)?.terminate(&record.id).await?;
-        record.status = Status::Terminated;
-        record.status_reason = Some(ENDED_BY_OWNER.to_owned());
-        self.records.put(&record)?;
-        Ok(record)
-    }
-
-    /// Ends a sandbox of this gateway and writes down why.
-    async fn end(&self, sandbox: &Arc<Sandbox>, status: Status, reason: &str) -> Result<Record, FleetError> {
-        let terminating = sandbox.change(|record| record.status = Status::Terminating);
-        self.records.put(&terminating)?;
-        if terminating.variant != ATTACHED {
-            self.provider(&terminating.variant)?.terminate(sandbox.id()).await?;
-        }
-        self.live().remove(sandbox.id());
-        let ended = sandbox.change(|record| {
-            record.status = status;
-            record.status_reason = Some(reason.to_owned());
-            record.url = None;
-            record.last_activity_at = Timestamp::now();
-        });
-        self.records.put(&ended)?;
-        tracing::info!(sandbox = %ended.id, status = status.as_str(), reason, "sandbox ended");
-        Ok(ended)
     }
 }

@@ -2,11 +2,12 @@
 
 use std::fmt;
 
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
 /// The letters of ids: RFC 4648's base32 in lower case, which a DNS label may hold.
 const LETTERS: &[u8; 32] = b"abcdefghijklmnopqrstuvwxyz234567";
 const LENGTH: usize = 8;
+const LOCAL: &str = "local";
 
 /// Tenant and principal: who sandboxes and their names belong to.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize)]
@@ -20,12 +21,23 @@ pub struct Owner {
 impl Owner {
     /// The only caller there is where no credentials are asked for.
     pub fn local() -> Self {
-        Self { tenant: "local".to_owned(), principal: "local".to_owned() }
+        Self { tenant: LOCAL.to_owned(), principal: LOCAL.to_owned() }
+    }
+
+    /// The name of the folder with its sandboxes' files. No two owners share one: a '+' is in no name.
+    pub fn folder(&self) -> String {
+        if self.tenant == LOCAL { self.principal.clone() } else { format!("{}+{}", self.tenant, self.principal) }
+    }
+
+    /// The owner whose folder has that name.
+    pub(super) fn from_folder(folder: &str) -> Option<Self> {
+        let (tenant, principal) = folder.split_once('+').unwrap_or((LOCAL, folder));
+        (!folder.starts_with('.')).then(|| Self { tenant: tenant.to_owned(), principal: principal.to_owned() })
     }
 }
 
 /// A sandbox's id: short, and safe to repeat.
-#[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 pub struct SandboxId(String);
 
 impl SandboxId {

@@ -5,6 +5,7 @@
 
 mod directory;
 mod environment;
+mod identity;
 mod interpreter;
 mod marks;
 mod port;
@@ -19,9 +20,10 @@ use futures_util::future::BoxFuture;
 
 pub use marks::running_processes;
 
-use super::{Endpoint, FleetConfig, LaunchRequest, Plan, Progress, ProviderError, SandboxId, SandboxProvider};
+use super::{Endpoint, FleetConfig, Found, LaunchRequest, Plan, Progress, ProviderError, SandboxId, SandboxProvider};
 use directory::Directory;
 use environment::{Builder, Environment};
+use identity::Identity;
 use server::Process;
 
 /// How often a port that somebody else took meanwhile is replaced by another.
@@ -53,7 +55,10 @@ impl ProcessProvider {
             let process = Arc::new(process);
             self.running().insert(plan.id.clone(), Arc::clone(&process));
             match process.listening().await {
-                Ok(()) => return Ok(Endpoint { url: process.url(&plan.base_url) }),
+                Ok(()) => {
+                    let (url, backend) = (process.url(&plan.base_url), Some(process.identity().to_text()));
+                    return Ok(Endpoint { url, backend });
+                }
                 Err(_) if process.port_was_taken() => {}
                 Err(reason) => return Err(ProviderError::Failed(reason)),
             }
@@ -97,6 +102,27 @@ impl SandboxProvider for ProcessProvider {
             let environment = self.builder.environment(progress).await?;
             progress.say("starting Jupyter");
             self.start(plan, &environment).await
+        })
+    }
+
+    fn adopt<'a>(&'a self, id: &'a SandboxId, backend: Option<&'a str>) -> BoxFuture<'a, Found> {
+        Box::pin(async move {
+            let directory = Directory::new(&self.folder, id);
+            let gone = || Found::Gone(server::own_reason(directory.path()));
+            let Some(identity) = backend.and_then(Identity::from_text).filter(Identity::is_alive) else {
+                return gone();
+            };
+            match marks::carries(identity.pid, id.as_str()) {
+                Ok(true) => {
+                    let process = Arc::new(Process::adopted(identity, &directory));
+                    self.running().insert(id.clone(), process);
+                    Found::Here
+                }
+                Ok(false) => Found::Unclear(format!("process {} doesn't carry its mark", identity.pid)),
+                // It ended since, or its environment is another user's.
+                Err(_) if !identity.is_alive() => gone(),
+                Err(error) => Found::Unclear(format!("the mark of process {} can't be read: {error}", identity.pid)),
+            }
         })
     }
 

@@ -30,6 +30,18 @@ pub struct Plan {
 pub struct Endpoint {
     /// Its URL, without the token.
     pub url: String,
+    /// By what the provider finds the sandbox again, after a restart of the gateway.
+    pub backend: Option<String>,
+}
+
+/// What there is of a sandbox that another gateway made.
+pub enum Found {
+    /// It runs, and is looked after from here from now on.
+    Here,
+    /// It ended; why, if that is known.
+    Gone(Option<String>),
+    /// Something is there that may be another's: it is left as it is.
+    Unclear(String),
 }
 
 /// Why a provider could not do it.
@@ -87,6 +99,9 @@ pub trait SandboxProvider: Send + Sync {
 
     /// Starts a sandbox; its Jupyter need not answer yet.
     fn launch<'a>(&'a self, plan: &'a Plan, progress: &'a Progress) -> BoxFuture<'a, Result<Endpoint, ProviderError>>;
+
+    /// Looks after a sandbox that a dead gateway made, if it runs still. Quick: nothing is asked over a network.
+    fn adopt<'a>(&'a self, id: &'a SandboxId, backend: Option<&'a str>) -> BoxFuture<'a, Found>;
 
     /// Why a sandbox that was launched is no longer there, if so.
     fn ended(&self, id: &SandboxId) -> Option<String>;

@@ -90,4 +90,14 @@ pub struct Record {
     pub digest: String,
     /// Where its working directory is, if it outlives the sandbox.
     pub files: Option<String>,
+    /// By what its provider finds it again.
+    pub backend: Option<String>,
+    /// Ends it when it wasn't used for this many seconds.
+    pub idle_seconds: Option<u64>,
+    /// The master key that its token and digest are derived from.
+    pub key_id: String,
+    /// The status that it is to have: running, or how it is to end.
+    pub wish: Status,
+    /// Why it is to end.
+    pub wish_reason: Option<String>,
 }

@@ -1,98 +1,153 @@
-//! The records on disk: SQLite in WAL mode, shared by the gateways of a data directory.
+//! The records on disk, shared by the gateways of a data directory.
 
-use std::path::Path;
-use std::sync::{Mutex, MutexGuard, PoisonError};
-use std::time::Duration;
+use std::sync::Arc;
 
-use jiff::Timestamp;
-use rusqlite::{Connection, OptionalExtension, Row, named_params};
+use jiff::{SignedDuration, Timestamp};
+use rusqlite::{Connection, ErrorCode, OptionalExtension, Row, TransactionBehavior, named_params};
 
-use super::{Owner, Record, SandboxId, Status};
+use super::{FleetError, Owner, Record, SandboxId, Status};
+use crate::database::Database;
 
-const FILE: &str = "cellgate.db";
-/// How long a write waits for another gateway's.
-const BUSY: Duration = Duration::from_secs(5);
-const SCHEMA: &str = "
-    PRAGMA journal_mode = WAL;
-    PRAGMA synchronous = NORMAL;
-    CREATE TABLE IF NOT EXISTS sandboxes (
-        id TEXT PRIMARY KEY,
-        tenant TEXT NOT NULL,
-        principal TEXT NOT NULL,
-        name TEXT NOT NULL,
-        variant TEXT NOT NULL,
-        generation INTEGER NOT NULL,
-        instance TEXT NOT NULL,
-        status TEXT NOT NULL,
-        status_reason TEXT,
-        url TEXT,
-        image TEXT,
-        environment TEXT,
-        gpu TEXT,
-        created_at TEXT NOT NULL,
-        last_activity_at TEXT NOT NULL,
-        expires_at TEXT,
-        digest TEXT NOT NULL,
-        files TEXT
-    ) STRICT;
-    -- One live sandbox of a name for each owner, whichever gateway launches it. What is attached is attached to one gateway.
-    CREATE UNIQUE INDEX IF NOT EXISTS live_names
-        ON sandboxes (tenant, principal, name, CASE variant WHEN 'jupyter-server' THEN instance ELSE '' END)
-        WHERE status IN ('pending', 'starting', 'running', 'terminating');
-    CREATE INDEX IF NOT EXISTS names ON sandboxes (tenant, principal, name);
-    DELETE FROM sandboxes WHERE status IN ('terminated', 'failed', 'lost')
-        AND julianday(last_activity_at) < julianday('now') - 30;
-";
+/// How long the record of a sandbox that ended is kept.
+const KEPT: SignedDuration = SignedDuration::from_hours(30 * 24);
+const LIVE: &str = "status IN ('pending', 'starting', 'running', 'terminating')";
 const PUT: &str = "
-    INSERT INTO sandboxes VALUES (:id, :tenant, :principal, :name, :variant, :generation, :instance, :status,
-        :status_reason, :url, :image, :environment, :gpu, :created_at, :last_activity_at, :expires_at, :digest, :files)
-    ON CONFLICT (id) DO UPDATE SET generation = :generation, instance = :instance, status = :status,
-        status_reason = :status_reason, url = :url, last_activity_at = :last_activity_at, expires_at = :expires_at";
+    INSERT INTO sandboxes (id, tenant, principal, name, variant, generation, instance, status, status_reason, url, image,
+        environment, gpu, created_at, last_activity_at, expires_at, digest, files, backend, idle_seconds, key_id, wish,
+        wish_reason)
+    VALUES (:id, :tenant, :principal, :name, :variant, :generation, :instance, :status, :status_reason, :url, :image,
+        :environment, :gpu, :created_at, :last_activity_at, :expires_at, :digest, :files, :backend, :idle_seconds, :key_id, :wish,
+        :wish_reason)
+    ON CONFLICT (id) DO UPDATE SET generation = :generation, instance = :instance, status = :status, url = :url,
+        status_reason = :status_reason, last_activity_at = :last_activity_at, expires_at = :expires_at, files = :files,
+        backend = :backend";
 
 /// An owner's records but those of servers that are attached to another living instance.
 const SEEN: &str = "sandboxes WHERE tenant = :tenant AND principal = :principal AND NOT (variant = 'jupyter-server'
     AND instance <> :instance AND status IN ('pending', 'starting', 'running', 'terminating'))";
 
+/// How many sandboxes may live at once.
+#[derive(Clone, Copy, Debug)]
+pub struct Capacity {
+    /// Of one principal.
+    pub per_principal: usize,
+    /// Of all.
+    pub in_all: usize,
+}
+
+/// Why an intent was not written down.
+pub(super) enum Refused {
+    /// The owner has that many; their names.
+    Principal(Vec<String>),
+    /// There are that many of everyone.
+    InAll,
+    /// Another live sandbox of the owner has the name.
+    Name,
+    /// The records can't be written.
+    Database(rusqlite::Error),
+}
+
 /// The table of records.
-pub(super) struct Records(Mutex<Connection>);
+pub struct Records(Arc<Database>);
 
 impl Records {
-    /// The records of `data_dir`.
-    pub(super) fn open(data_dir: &Path) -> rusqlite::Result<Self> {
-        let connection = Connection::open(data_dir.join(FILE))?;
-        connection.busy_timeout(BUSY)?;
-        connection.execute_batch(SCHEMA)?;
-        Ok(Self(Mutex::new(connection)))
+    /// The records in `database`; those of sandboxes that ended long ago are dropped.
+    ///
+    /// # Errors
+    /// When they can't be read.
+    pub fn open(database: Arc<Database>) -> rusqlite::Result<Self> {
+        let old = (Timestamp::now() - KEPT).to_string();
+        let sql = format!("DELETE FROM sandboxes WHERE NOT {LIVE} AND last_activity_at < :old");
+        database.with(|connection| connection.execute(&sql, named_params! {":old": old}))?;
+        Ok(Self(database))
     }
 
-    fn connection(&self) -> MutexGuard<'_, Connection> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    /// Writes a record, new or changed. A name that another live record of its owner has is a
-    /// constraint violation.
-    pub(super) fn put(&self, record: &Record) -> rusqlite::Result<()> {
-        let written = named_params! {
-            ":id": record.id.as_str(),
-            ":tenant": record.owner.tenant,
-            ":principal": record.owner.principal,
-            ":name": record.name,
-            ":variant": record.variant,
-            ":generation": i64::try_from(record.generation).unwrap_or(i64::MAX),
-            ":instance": record.instance,
-            ":status": record.status.as_str(),
-            ":status_reason": record.status_reason,
-            ":url": record.url,
-            ":image": record.image,
-            ":environment": record.environment,
-            ":gpu": record.gpu,
-            ":created_at": record.created_at.to_string(),
-            ":last_activity_at": record.last_activity_at.to_string(),
-            ":expires_at": record.expires_at.map(|at| at.to_string()),
-            ":digest": record.digest,
-            ":files": record.files,
+    /// Writes a new record down if there is room for one more sandbox, with its sealed secret if it has one.
+    ///
+    /// Counted and written as one step, whichever gateways launch at the same time.
+    pub(super) fn intend(&self, record: &Record, secret: Option<&[u8]>, room: Capacity) -> Result<(), Refused> {
+        let intend = |connection: &mut Connection| {
+            let transaction = connection.transaction_with_behavior(TransactionBehavior::Immediate)?;
+            let of = format!("SELECT name FROM sandboxes WHERE tenant = :tenant AND principal = :principal AND {LIVE}");
+            let owner = named_params! {":tenant": record.owner.tenant, ":principal": record.owner.principal};
+            let names: Vec<String> =
+                transaction.prepare_cached(&of)?.query_map(owner, |row| row.get(0))?.collect::<Result<_, _>>()?;
+            if names.len() >= room.per_principal {
+                return Ok(Err(Refused::Principal(names)));
+            }
+            let all = format!("SELECT count(*) FROM sandboxes WHERE {LIVE}");
+            if transaction.query_row(&all, [], |row| row.get::<_, usize>(0))? >= room.in_all {
+                return Ok(Err(Refused::InAll));
+            }
+            put(&transaction, record)?;
+            let secret = named_params! {":secret": secret, ":id": record.id.as_str()};
+            transaction.execute("UPDATE sandboxes SET secret = :secret WHERE id = :id", secret)?;
+            transaction.commit().map(Ok)
         };
-        self.connection().prepare_cached(PUT)?.execute(written).map(drop)
+        match self.0.with(intend) {
+            Ok(intended) => intended,
+            Err(error) if error.sqlite_error_code() == Some(ErrorCode::ConstraintViolation) => Err(Refused::Name),
+            Err(error) => Err(Refused::Database(error)),
+        }
+    }
+
+    /// Writes a record, new or changed, but for its wish.
+    pub(super) fn put(&self, record: &Record) -> rusqlite::Result<()> {
+        self.0.with(|connection| put(connection, record))
+    }
+
+    /// Writes down that a sandbox is to end, and why. The first wish stands.
+    pub(super) fn wish(&self, id: &SandboxId, end: Status, reason: &str) -> rusqlite::Result<()> {
+        let sql = format!(
+            "UPDATE sandboxes SET wish = :wish, wish_reason = :reason WHERE id = :id AND wish = 'running' AND {LIVE}"
+        );
+        let wished = named_params! {":wish": end.as_str(), ":reason": reason, ":id": id.as_str()};
+        self.0.with(|connection| connection.prepare_cached(&sql)?.execute(wished).map(drop))
+    }
+
+    /// The live records of an instance that are to end.
+    pub(super) fn to_end(&self, instance: &str) -> rusqlite::Result<Vec<Record>> {
+        let sql = format!("SELECT * FROM sandboxes WHERE instance = :instance AND wish <> 'running' AND {LIVE}");
+        self.select(&sql, named_params! {":instance": instance})
+    }
+
+    /// Makes `heir` look after a record if `dead` does still; whether it does now.
+    pub(super) fn take_over(&self, id: &SandboxId, dead: &str, heir: &str) -> rusqlite::Result<bool> {
+        let sql = "UPDATE sandboxes SET instance = :heir WHERE id = :id AND instance = :dead";
+        let taken = named_params! {":heir": heir, ":id": id.as_str(), ":dead": dead};
+        self.0.with(|connection| connection.prepare_cached(sql)?.execute(taken).map(|rows| rows == 1))
+    }
+
+    /// The sealed secret of a sandbox.
+    pub(super) fn secret(&self, id: &SandboxId) -> rusqlite::Result<Option<Vec<u8>>> {
+        let sql = "SELECT secret FROM sandboxes WHERE id = :id";
+        self.0.with(|connection| connection.query_row(sql, named_params! {":id": id.as_str()}, |row| row.get(0)))
+    }
+
+    /// Takes the files of a name away by `take`, unless a sandbox of that name lives; whether it did. No sandbox of any
+    /// name is launched meanwhile.
+    pub(super) fn unless_live(
+        &self,
+        owner: &Owner,
+        name: &str,
+        take: impl FnOnce() -> std::io::Result<()>,
+    ) -> Result<bool, FleetError> {
+        let of = "tenant = :tenant AND principal = :principal AND name = :name";
+        let named = named_params! {":tenant": owner.tenant, ":principal": owner.principal, ":name": name};
+        let taken = self.0.with(|connection| {
+            let transaction = connection.transaction_with_behavior(TransactionBehavior::Immediate)?;
+            let live = format!("SELECT count(*) FROM sandboxes WHERE {of} AND {LIVE}");
+            if transaction.query_row(&live, named, |row| row.get::<_, i64>(0))? > 0 {
+                return Ok(None);
+            }
+            let taken = take();
+            if taken.is_ok() {
+                transaction.execute(&format!("UPDATE sandboxes SET files = NULL WHERE {of}"), named)?;
+                transaction.commit()?;
+            }
+            Ok(Some(taken))
+        })?;
+        taken.transpose().map(|taken| taken.is_some()).map_err(FleetError::from)
     }
 
     /// The newest record of that name or id that `instance` may see.
@@ -101,7 +156,14 @@ impl Records {
         let asked = named_params! {
             ":tenant": owner.tenant, ":principal": owner.principal, ":instance": instance, ":name": name
         };
-        self.connection().prepare_cached(&sql)?.query_row(asked, read).optional()
+        self.0.with(|connection| connection.prepare_cached(&sql)?.query_row(asked, read).optional())
+    }
+
+    /// The record of that id.
+    pub(super) fn get(&self, id: &SandboxId) -> rusqlite::Result<Option<Record>> {
+        let sql = "SELECT * FROM sandboxes WHERE id = :id";
+        let asked = named_params! {":id": id.as_str()};
+        self.0.with(|connection| connection.prepare_cached(sql)?.query_row(asked, read).optional())
     }
 
     /// An owner's newest record of each name that `instance` may see, oldest first.
@@ -109,14 +171,52 @@ impl Records {
         let newest = format!("SELECT max(rowid) FROM {SEEN} GROUP BY name");
         let sql = format!("SELECT * FROM sandboxes WHERE rowid IN ({newest}) ORDER BY rowid");
         let asked = named_params! { ":tenant": owner.tenant, ":principal": owner.principal, ":instance": instance };
-        self.connection().prepare_cached(&sql)?.query_map(asked, read)?.collect()
+        self.select(&sql, asked)
+    }
+
+    /// Everyone's newest record of each name, oldest first.
+    pub(super) fn all(&self) -> rusqlite::Result<Vec<Record>> {
+        let newest = "SELECT max(rowid) FROM sandboxes GROUP BY tenant, principal, name";
+        self.select(&format!("SELECT * FROM sandboxes WHERE rowid IN ({newest}) ORDER BY rowid"), &[])
     }
 
     /// Every record of something that may exist.
     pub(super) fn live(&self) -> rusqlite::Result<Vec<Record>> {
-        let sql = "SELECT * FROM sandboxes WHERE status IN ('pending', 'starting', 'running', 'terminating')";
-        self.connection().prepare_cached(sql)?.query_map([], read)?.collect()
+        self.select(&format!("SELECT * FROM sandboxes WHERE {LIVE}"), &[])
     }
+
+    fn select(&self, sql: &str, asked: &[(&str, &dyn rusqlite::ToSql)]) -> rusqlite::Result<Vec<Record>> {
+        self.0.with(|connection| connection.prepare_cached(sql)?.query_map(asked, read)?.collect())
+    }
+}
+
+fn put(connection: &Connection, record: &Record) -> rusqlite::Result<()> {
+    let written = named_params! {
+        ":id": record.id.as_str(),
+        ":tenant": record.owner.tenant,
+        ":principal": record.owner.principal,
+        ":name": record.name,
+        ":variant": record.variant,
+        ":generation": i64::try_from(record.generation).unwrap_or(i64::MAX),
+        ":instance": record.instance,
+        ":status": record.status.as_str(),
+        ":status_reason": record.status_reason,
+        ":url": record.url,
+        ":image": record.image,
+        ":environment": record.environment,
+        ":gpu": record.gpu,
+        ":created_at": record.created_at.to_string(),
+        ":last_activity_at": record.last_activity_at.to_string(),
+        ":expires_at": record.expires_at.map(|at| at.to_string()),
+        ":digest": record.digest,
+        ":files": record.files,
+        ":backend": record.backend,
+        ":idle_seconds": record.idle_seconds.map(|seconds| i64::try_from(seconds).unwrap_or(i64::MAX)),
+        ":key_id": record.key_id,
+        ":wish": record.wish.as_str(),
+        ":wish_reason": record.wish_reason,
+    };
+    connection.prepare_cached(PUT)?.execute(written).map(drop)
 }
 
 fn read(row: &Row<'_>) -> rusqlite::Result<Record> {
@@ -138,6 +238,11 @@ fn read(row: &Row<'_>) -> rusqlite::Result<Record> {
         expires_at: row.get::<_, Option<String>>("expires_at")?.map(|text| time(&text)),
         digest: row.get("digest")?,
         files: row.get("files")?,
+        backend: row.get("backend")?,
+        idle_seconds: row.get::<_, Option<i64>>("idle_seconds")?.and_then(|seconds| seconds.try_into().ok()),
+        key_id: row.get("key_id")?,
+        wish: Status::from_record(&row.get::<_, String>("wish")?),
+        wish_reason: row.get("wish_reason")?,
     })
 }
 
@@ -147,6 +252,8 @@ fn time(text: &str) -> Timestamp {
 
 #[cfg(test)]
 mod tests {
+    use std::sync::Arc;
+
     use super::*;
 
     fn record(name: &str, status: Status) -> Record {
@@ -168,13 +275,71 @@ mod tests {
             expires_at: Some(Timestamp::now()),
             digest: "d".to_owned(),
             files: Some("/f".to_owned()),
+            backend: Some("b".to_owned()),
+            idle_seconds: Some(3600),
+            key_id: "k".to_owned(),
+            wish: Status::Running,
+            wish_reason: None,
         }
+    }
+
+    fn open(folder: &tempfile::TempDir) -> Records {
+        Records::open(Arc::new(Database::open(folder.path()).unwrap())).unwrap()
+    }
+
+    #[test]
+    fn there_is_room_for_so_many_of_a_principal_and_in_all() {
+        let folder = tempfile::tempdir().unwrap();
+        let (one, other) = (open(&folder), open(&folder));
+        let room = Capacity { per_principal: 2, in_all: 3 };
+        let intend = |records: &Records, principal: &str, name: &str| {
+            let owner = Owner { tenant: "local".into(), principal: principal.into() };
+            let asked = Record { owner, ..record(name, Status::Pending) };
+            records.intend(&asked, None, room).err().map(|refused| match refused {
+                Refused::Principal(names) => names.join(" "),
+                Refused::InAll => "in all".to_owned(),
+                Refused::Name => "name".to_owned(),
+                Refused::Database(error) => error.to_string(),
+            })
+        };
+        assert_eq!(intend(&one, "ann", "a"), None);
+        assert_eq!(intend(&other, "ann", "a").as_deref(), Some("name"));
+        assert_eq!(intend(&other, "ann", "b"), None);
+        assert_eq!(intend(&one, "ann", "c").as_deref(), Some("a b"));
+        assert_eq!(intend(&one, "bob", "a"), None);
+        assert_eq!(intend(&one, "bob", "b").as_deref(), Some("in all"));
+    }
+
+    #[test]
+    fn one_instance_takes_a_record_over_and_the_first_wish_stands() {
+        let folder = tempfile::tempdir().unwrap();
+        let records = open(&folder);
+        let left = record("a", Status::Running);
+        records.put(&left).unwrap();
+        assert!(records.take_over(&left.id, "i", "heir").unwrap());
+        assert!(!records.take_over(&left.id, "i", "late").unwrap());
+        assert!(records.to_end("heir").unwrap().is_empty());
+        records.wish(&left.id, Status::Terminated, "first").unwrap();
+        records.wish(&left.id, Status::Lost, "second").unwrap();
+        let wished = records.to_end("heir").unwrap();
+        assert_eq!((wished[0].wish, wished[0].wish_reason.as_deref()), (Status::Terminated, Some("first")));
+    }
+
+    #[test]
+    fn a_secret_is_kept_beside_its_record() {
+        let folder = tempfile::tempdir().unwrap();
+        let records = open(&folder);
+        let asked = record("a", Status::Pending);
+        let room = Capacity { per_principal: 9, in_all: 9 };
+        assert!(records.intend(&asked, Some(b"sealed"), room).is_ok());
+        records.put(&Record { status: Status::Running, ..asked.clone() }).unwrap();
+        assert_eq!(records.secret(&asked.id).unwrap().as_deref(), Some(b"sealed".as_slice()));
     }
 
     #[test]
     fn a_name_is_live_once() {
         let folder = tempfile::tempdir().unwrap();
-        let records = Records::open(folder.path()).unwrap();
+        let records = open(&folder);
         let mut first = record("a", Status::Running);
         records.put(&first).unwrap();
         assert!(records.put(&record("a", Status::Pending)).is_err());
@@ -188,7 +353,7 @@ mod tests {
     #[test]
     fn a_server_is_attached_to_each_instance_on_its_own() {
         let folder = tempfile::tempdir().unwrap();
-        let records = Records::open(folder.path()).unwrap();
+        let records = open(&folder);
         let attached = |instance: &str| Record {
             variant: "jupyter-server".to_owned(),
             instance: instance.to_owned(),
@@ -207,12 +372,12 @@ mod tests {
     #[test]
     fn old_ends_are_forgotten_and_old_lives_are_not() {
         let folder = tempfile::tempdir().unwrap();
-        let records = Records::open(folder.path()).unwrap();
+        let records = open(&folder);
         for (name, status) in [("ended", Status::Lost), ("runs", Status::Running)] {
             records.put(&Record { last_activity_at: Timestamp::UNIX_EPOCH, ..record(name, status) }).unwrap();
         }
         records.put(&record("new", Status::Terminated)).unwrap();
-        let records = Records::open(folder.path()).unwrap();
+        let records = open(&folder);
         let names: Vec<_> = records.of(&Owner::local(), "i").unwrap().into_iter().map(|record| record.name).collect();
         assert_eq!(names, ["runs", "new"]);
     }
@@ -221,8 +386,8 @@ mod tests {
     fn a_record_is_read_as_it_was_written() {
         let folder = tempfile::tempdir().unwrap();
         let written = record("a", Status::Starting);
-        Records::open(folder.path()).unwrap().put(&written).unwrap();
-        let records = Records::open(folder.path()).unwrap();
+        open(&folder).put(&written).unwrap();
+        let records = open(&folder);
         let read = records.find(&Owner::local(), "a", "i").unwrap().unwrap();
         assert_eq!(serde_json::to_value(&read).unwrap(), serde_json::to_value(&written).unwrap());
         let eve = Owner { tenant: "local".into(), principal: "eve".into() };

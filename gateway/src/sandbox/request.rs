@@ -37,6 +37,8 @@ pub struct LaunchRequest {
     pub ttl_seconds: Option<u64>,
     /// Ends it when it wasn't used for this long.
     pub idle_timeout_seconds: Option<u64>,
+    /// The server to attach was chosen by the operator, so it need not be among those that callers may attach.
+    pub operators: bool,
 }
 
 impl Default for LaunchRequest {
@@ -56,6 +58,7 @@ impl Default for LaunchRequest {
             env: BTreeMap::new(),
             ttl_seconds: None,
             idle_timeout_seconds: None,
+            operators: false,
         }
     }
 }

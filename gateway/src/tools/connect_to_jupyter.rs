@@ -6,7 +6,7 @@ use serde_json::json;
 use super::{Hints, Tool};
 use crate::answer::{Answer, Code, Failure, Shape};
 use crate::jupyter::Server;
-use crate::sandbox::LaunchRequest;
+use crate::sandbox::{ATTACHED, LaunchRequest};
 use crate::workspace::Caller;
 
 /// Attach a Jupyter server that already runs and make it the active sandbox, under the name
@@ -42,19 +42,13 @@ impl Tool for ConnectToJupyter {
             );
             return Err(Failure::new(Code::ArgumentsInvalid, message));
         }
-        if !caller.policy().attach {
-            let message = "Attaching servers is off here, since the gateway is reachable from other machines; call launch_sandbox instead.";
-            return Err(Failure::new(Code::Forbidden, message));
-        }
         let token = self.jupyter_token.map(SecretString::from);
         let server = Server::new(&self.jupyter_url, token.clone())
             .map_err(|error| Failure::new(Code::ArgumentsInvalid, error.to_string()))?;
-        let url = server.base_url();
-        let port = url.port_or_known_default().unwrap_or_default();
-        let name = format!("{}:{port}", url.host_str().unwrap_or_default());
+        let name = server.name();
         let request = LaunchRequest {
             name: name.clone(),
-            variant: Some("jupyter-server".to_owned()),
+            variant: Some(ATTACHED.to_owned()),
             server_url: Some(self.jupyter_url),
             token,
             ..LaunchRequest::default()

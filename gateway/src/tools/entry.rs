@@ -5,6 +5,7 @@ use serde_json::Value;
 
 use super::{Tool, arguments, schema};
 use crate::answer::{Answer, Contract, Failure, output_schema};
+use crate::audit::Action;
 use crate::workspace::Caller;
 
 /// What a client may assume of a tool before it calls it (MCP `ToolAnnotations`).
@@ -45,6 +46,8 @@ pub struct Entry {
     pub input_schema: Value,
     /// The advertised output schema.
     pub output_schema: Value,
+    /// What the audit trail calls it, where that is to know of each call.
+    pub audit: Option<Action>,
     run: Runner,
 }
 
@@ -59,6 +62,7 @@ impl Entry {
             description,
             hints: T::HINTS,
             input_schema,
+            audit: T::AUDIT,
             run: run::<T>,
         }
     }

@@ -3,6 +3,7 @@ use serde::Deserialize;
 
 use super::{Hints, Tool, cell};
 use crate::answer::{Answer, Failure, Shape};
+use crate::audit::Action;
 use crate::workspace::{Caller, Options};
 
 /// Run one code cell and save its outputs in the notebook. Waits for the end: pass a timeout for
@@ -38,6 +39,7 @@ impl Tool for ExecuteCell {
     const KIND: &'static str = "cell.execute";
     const SHAPE: Shape = Shape::Outputs;
     const HINTS: Hints = Hints::RUNS;
+    const AUDIT: Option<Action> = Some(Action::Execute);
 
     async fn call(self, caller: &Caller) -> Result<Answer, Failure> {
         let target = caller.notebook(self.notebook_name.as_deref())?;

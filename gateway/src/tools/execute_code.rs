@@ -3,6 +3,7 @@ use serde::Deserialize;
 
 use super::{Hints, Tool};
 use crate::answer::{Answer, Failure, Shape};
+use crate::audit::Action;
 use crate::workspace::{Caller, Options, Where};
 
 /// Run code without saving it: in the kernel of kernel_id, else of notebook_name, else of the
@@ -41,6 +42,7 @@ impl Tool for ExecuteCode {
     const KIND: &'static str = "code.execute";
     const SHAPE: Shape = Shape::Outputs;
     const HINTS: Hints = Hints::RUNS;
+    const AUDIT: Option<Action> = Some(Action::Execute);
 
     async fn call(self, caller: &Caller) -> Result<Answer, Failure> {
         let options = Options { timeout: self.timeout, stream: true, progress_interval: self.progress_interval };

@@ -3,6 +3,7 @@ use serde::Deserialize;
 
 use super::{Hints, Tool, cell};
 use crate::answer::{Answer, Failure, Shape};
+use crate::audit::Action;
 use crate::nbformat::{CellType, Edit};
 use crate::workspace::{Caller, Options};
 
@@ -37,6 +38,7 @@ impl Tool for InsertExecuteCodeCell {
     const KIND: &'static str = "cell.insert_execute";
     const SHAPE: Shape = Shape::Outputs;
     const HINTS: Hints = Hints::RUNS;
+    const AUDIT: Option<Action> = Some(Action::Execute);
 
     async fn call(self, caller: &Caller) -> Result<Answer, Failure> {
         let target = caller.notebook(self.notebook_name.as_deref())?;

@@ -94,10 +94,16 @@ impl Tool for LaunchSandbox {
             message.push_str(" Another one stays active: call use_sandbox, or pass sandbox_name.");
         }
         if let Some(files) = &sandbox.files {
-            message = format!("{message} Its files are in {files} and are kept when it ends.");
+            let brought = if launched.brought_back {
+                "The files of the last one of this name are there again, in"
+            } else {
+                "Its files are in"
+            };
+            let end = if caller.fleet().is_ephemeral() { "deleted" } else { "kept" };
+            message = format!("{message} {brought} {files}; they are {end} when it ends.");
         }
         let mut fields = Map::new();
-        fields.insert("sandbox".to_owned(), record::of(caller, &sandbox));
+        fields.insert("sandbox".to_owned(), record::of(caller, &sandbox, &caller.notebooks_by_sandbox()));
         Ok(Answer::object(message, fields))
     }
 }
@@ -122,6 +128,7 @@ impl LaunchSandbox {
             env: self.env.unwrap_or_default(),
             ttl_seconds: self.ttl_seconds,
             idle_timeout_seconds: self.idle_timeout_seconds,
+            operators: false,
         }
     }
 }

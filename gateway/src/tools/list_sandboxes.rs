@@ -18,7 +18,8 @@ impl Tool for ListSandboxes {
 
     async fn call(self, caller: &Caller) -> Result<Answer, Failure> {
         let records = caller.fleet().list(&caller.owner);
-        let records = records.iter().map(|sandbox| record::of(caller, sandbox)).collect();
+        let notebooks = caller.notebooks_by_sandbox();
+        let records = records.iter().map(|sandbox| record::of(caller, sandbox, &notebooks)).collect();
         Ok(Answer::list(records, "You have no sandboxes; call launch_sandbox to start one."))
     }
 }

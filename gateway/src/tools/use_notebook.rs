@@ -3,6 +3,7 @@ use serde::Deserialize;
 
 use super::{Hints, Tool};
 use crate::answer::{Answer, Failure, Shape};
+use crate::audit::Action;
 use crate::workspace::{Caller, Opening};
 
 /// Open a notebook (mode connect) or make a new, empty one (mode create) and make it the current
@@ -35,6 +36,7 @@ impl Tool for UseNotebook {
     const KIND: &'static str = "notebook.use";
     const SHAPE: Shape = Shape::Message;
     const HINTS: Hints = Hints::SETS;
+    const AUDIT: Option<Action> = Some(Action::Use);
 
     async fn call(self, caller: &Caller) -> Result<Answer, Failure> {
         let opening = Opening {

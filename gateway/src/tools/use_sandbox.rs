@@ -4,6 +4,7 @@ use serde_json::{Value, json};
 
 use super::{Hints, Tool};
 use crate::answer::{Answer, Failure, Shape};
+use crate::audit::Action;
 use crate::workspace::Caller;
 
 /// Make a running sandbox the active one, which calls go to that name none. null clears it.
@@ -20,6 +21,7 @@ impl Tool for UseSandbox {
     const KIND: &'static str = "sandbox.use";
     const SHAPE: Shape = Shape::Message;
     const HINTS: Hints = Hints::SETS;
+    const AUDIT: Option<Action> = Some(Action::Use);
 
     async fn call(self, caller: &Caller) -> Result<Answer, Failure> {
         let Some(name) = self.sandbox_name.filter(|name| !name.is_empty()) else {

@@ -12,6 +12,7 @@ use super::report;
 use crate::answer::{Answer, Code, Failure};
 use crate::jupyter::{Cause, Ended, Event, Kernel, Run};
 use crate::nbformat::{CellRef, CellType, DisplayUpdate, Edit, Outputs};
+use crate::points;
 use crate::sandbox::Sandbox;
 
 /// Outputs are saved at most this often while a cell runs.
@@ -84,6 +85,7 @@ impl Caller {
         let saving = Saving { target, cell: cell.clone(), next: Instant::now() + SAVE_EVERY, dirty: false };
         target.document.set_running(&id, true);
         let job = Job { code: source, options, cell: Some(saving) };
+        points::reached("execute.inserted").await;
         let ran = self.run(&target.sandbox, &kernel, job).await;
         target.document.set_running(&id, false);
         let (ran, saved) = ran;
@@ -165,7 +167,9 @@ impl Caller {
             updates: Vec::new(),
         };
         let ended = follower.follow(events).await;
+        points::reached("execute.ended").await;
         let saved = follower.finish(&ended).await;
+        points::reached("execute.saved").await;
         if matches!(ended.cause, Some(Cause::KernelDeleted | Cause::KernelDead)) {
             self.forget_kernel(sandbox, kernel.id());
         }

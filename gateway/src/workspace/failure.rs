@@ -1,8 +1,10 @@
 //! From the errors of the floors below to the failures that a caller reads.
 
+use std::path::Path;
+
 use crate::answer::{Code, Failure};
 use crate::jupyter::JupyterError;
-use crate::sandbox::{FleetError, Sandbox};
+use crate::sandbox::{ATTACHED, FleetError, Record, Sandbox};
 
 /// What a Jupyter server's refusal means to a caller who was working in `sandbox`.
 ///
@@ -11,17 +13,24 @@ pub fn jupyter_failure(sandbox: &Sandbox, error: &JupyterError) -> Failure {
     if matches!(error, JupyterError::Unreachable { .. })
         && let Err(reason) = sandbox.alive()
     {
-        return gone(sandbox.name(), &reason);
+        return gone(&sandbox.record(), &reason);
     }
     Failure::new(code(error), error.to_string())
 }
 
-/// The failure of a call to a sandbox that ended.
-pub(super) fn gone(name: &str, reason: &str) -> Failure {
-    let message = format!(
-        "Sandbox '{name}' is gone: {reason}. Its files are kept: call launch_sandbox with sandbox_name '{name}' to go on with them."
-    );
-    Failure::new(Code::SandboxGone, message)
+/// The failure of a call to a sandbox that ended, with what became of its files.
+pub(super) fn gone(sandbox: &Record, reason: &str) -> Failure {
+    let name = &sandbox.name;
+    let next = match &sandbox.files {
+        _ if sandbox.variant == ATTACHED => {
+            "The server itself and its files are as they were: call connect_to_jupyter to attach it again.".to_owned()
+        }
+        Some(files) if Path::new(files).exists() => {
+            format!("Its files are kept: call launch_sandbox with sandbox_name '{name}' to go on with them.")
+        }
+        _ => format!("Its files were deleted: call launch_sandbox with sandbox_name '{name}' to begin anew."),
+    };
+    Failure::new(Code::SandboxGone, format!("Sandbox '{name}' is gone: {reason}. {next}"))
 }
 
 fn code(error: &JupyterError) -> Code {

@@ -2,6 +2,8 @@
 
 use std::sync::Arc;
 
+use serde::{Deserialize, Serialize};
+
 use super::failure::jupyter_failure;
 use super::notebooks::{OpenNotebook, Target};
 use super::{Caller, lock};
@@ -10,6 +12,7 @@ use crate::jupyter::{Kernel, KernelChoice, KernelModel, SessionModel};
 use crate::sandbox::{Sandbox, SandboxId};
 
 /// The kernel that a notebook runs on.
+#[derive(Clone, Serialize, Deserialize)]
 pub(super) struct Binding {
     sandbox: SandboxId,
     pub(super) kernel: String,

@@ -6,10 +6,12 @@ use serde_json::{Value, json};
 
 use super::failure::jupyter_failure;
 use super::kernels::Binding;
+use super::pointers::SavedNotebook;
 use super::{Caller, Document, lock};
 use crate::answer::{Code, Failure};
 use crate::jupyter::{ContentsPath, JupyterError};
 use crate::nbformat::{Kernelspec, Notebook};
+use crate::points;
 use crate::sandbox::Sandbox;
 
 /// A notebook that a workspace opened under a name.
@@ -70,6 +72,20 @@ impl OpenNotebook {
     pub fn kernel_id(&self) -> Option<String> {
         lock(&self.kernel).as_ref().map(|binding| binding.kernel.clone())
     }
+
+    pub(super) fn to_saved(&self) -> SavedNotebook {
+        SavedNotebook {
+            name: self.name.clone(),
+            path: self.path.as_str().to_owned(),
+            sandbox: self.sandbox.clone(),
+            kernel: lock(&self.kernel).clone(),
+        }
+    }
+
+    pub(super) fn from_saved(saved: SavedNotebook) -> Option<Self> {
+        let path = ContentsPath::parse(&saved.path).ok()?;
+        Some(Self { name: saved.name, path, sandbox: saved.sandbox, kernel: Mutex::new(saved.kernel) })
+    }
 }
 
 impl Target {
@@ -122,6 +138,7 @@ impl Caller {
             kernel: Mutex::default(),
         });
         let target = Target { open: Arc::clone(&open), sandbox, document };
+        points::reached("use.opened").await;
         self.bind_kernel(&target, opening.kernel).await?;
         let mut state = self.workspace.state();
         // Two calls may have opened the same name at once: the later one stands for both.

@@ -90,7 +90,7 @@ fn failure(ran: &Ran) -> Failure {
     if stopped_with_its_sandbox(ran)
         && let Err(reason) = ran.sandbox.alive()
     {
-        return gone(ran.sandbox.name(), &reason);
+        return gone(&ran.sandbox.record(), &reason);
     }
     let (ended, limit) = (&ran.ended, ran.limit.as_secs());
     match (&ended.cause, ended.status) {
@@ -145,7 +145,7 @@ fn failure(ran: &Ran) -> Failure {
 
 fn unreachable(ran: &Ran, why: &str, what: &str) -> Failure {
     if let Err(reason) = ran.sandbox.alive() {
-        return gone(ran.sandbox.name(), &reason);
+        return gone(&ran.sandbox.record(), &reason);
     }
     let message = format!(
         "While the code ran, {what} ({why}); whether it finished is unknown. Look at the sandbox with list_kernels before you run it again."

@@ -1,11 +1,13 @@
 //! Which sandbox a call goes to.
 
 use std::sync::Arc;
+use std::time::Instant;
 
 use super::Caller;
 use super::failure::gone;
 use crate::answer::{Code, Failure};
-use crate::sandbox::{LaunchRequest, Launched, Sandbox, Status, Terminated};
+use crate::audit::Action;
+use crate::sandbox::{ATTACHED, LaunchRequest, Launched, Sandbox, Status, Terminated};
 
 /// The name of the sandbox that is launched for a caller who has none.
 const DEFAULT_SANDBOX: &str = "default";
@@ -29,9 +31,9 @@ impl Caller {
             return Err(self.no_such_sandbox(name));
         };
         if let Err(reason) = sandbox.alive() {
-            return Err(gone(sandbox.name(), &reason));
+            return Err(gone(&sandbox.record(), &reason));
         }
-        sandbox.touch();
+        self.goes_to(&sandbox);
         Ok(sandbox)
     }
 
@@ -62,13 +64,18 @@ impl Caller {
 
     /// Launches a sandbox; the first one becomes active.
     pub async fn launch(&self, request: LaunchRequest) -> Result<Launched, Failure> {
-        let launched = tokio::select! {
-            launched = self.fleet().launch(&self.owner, request, &self.call.progress) => launched?,
-            () = self.call.cancel.cancelled() => {
-                let message = "The launch was cancelled; what it had made is removed.";
-                return Err(Failure::new(Code::ExecutionCancelled, message));
+        let (begun, action) =
+            (Instant::now(), if request.server_url.is_some() { Action::Attach } else { Action::Launch });
+        let launched = self.launched(request).await;
+        let outcome = match &launched {
+            Ok(launched) => {
+                self.goes_to(&launched.sandbox);
+                "ok"
             }
+            Err(failure) => failure.code.as_str(),
         };
+        self.audit(action, outcome, begun.elapsed());
+        let launched = launched?;
         // One that ended is no longer in the way.
         let active = self.workspace.state().active.clone();
         if active.is_none_or(|id| self.fleet().find(&self.owner, id.as_str()).is_none()) {
@@ -77,9 +84,19 @@ impl Caller {
         Ok(launched)
     }
 
+    async fn launched(&self, request: LaunchRequest) -> Result<Launched, Failure> {
+        tokio::select! {
+            launched = self.fleet().launch(&self.owner, request, &self.call.progress) => Ok(launched?),
+            () = self.call.cancel.cancelled() => {
+                let message = "The launch was cancelled; what it had made is removed.";
+                Err(Failure::new(Code::ExecutionCancelled, message))
+            }
+        }
+    }
+
     /// Ends a sandbox; the next calls of a caller whose active one it was answer `sandbox.none`.
     pub async fn terminate(&self, name: &str) -> Result<Terminated, Failure> {
-        let terminated = self.fleet().terminate(&self.owner, name).await?;
+        let terminated = self.fleet().terminate(&self.owner, name, self.call.request.as_deref()).await?;
         self.workspaces.documents.forget(&terminated.record.id);
         let mut state = self.workspace.state();
         state.scratch.remove(&terminated.record.id);
@@ -105,11 +122,26 @@ impl Caller {
         Err(Failure::new(Code::SandboxNone, no_active_sandbox(&running)))
     }
 
+    /// The server that the operator named, else a sandbox that is launched.
     async fn default_sandbox(&self) -> Result<Arc<Sandbox>, Failure> {
-        let request = LaunchRequest { name: DEFAULT_SANDBOX.to_owned(), ..LaunchRequest::default() };
+        let Some(server) = &self.policy().default_server else {
+            let request = LaunchRequest { name: DEFAULT_SANDBOX.to_owned(), ..LaunchRequest::default() };
+            let launched = self.launch(request).await?;
+            self.activate(Some(&launched.sandbox));
+            self.note(format!("No sandbox was running: '{DEFAULT_SANDBOX}' was launched and is now the active one."));
+            return Ok(launched.sandbox);
+        };
+        let request = LaunchRequest {
+            name: server.name.clone(),
+            variant: Some(ATTACHED.to_owned()),
+            server_url: Some(server.url.clone()),
+            token: server.token.clone(),
+            operators: true,
+            ..LaunchRequest::default()
+        };
         let launched = self.launch(request).await?;
         self.activate(Some(&launched.sandbox));
-        self.note(format!("No sandbox was running: '{DEFAULT_SANDBOX}' was launched and is now the active one."));
+        self.note(format!("The Jupyter server '{}', the default sandbox here, is now the active one.", server.name));
         Ok(launched.sandbox)
     }
 
@@ -125,8 +157,8 @@ impl Caller {
                 let message = format!("Sandbox '{name}' is still starting; call again in a few seconds.");
                 return Failure::new(Code::SandboxNotReady, message);
             }
-            let reason = record.status_reason.unwrap_or_else(|| record.status.as_str().to_owned());
-            return gone(&record.name, &reason);
+            let reason = record.status_reason.clone().unwrap_or_else(|| record.status.as_str().to_owned());
+            return gone(&record, &reason);
         }
         let running = self.running_sandboxes();
         let message = format!("You have no sandbox '{name}'. {}", which(&running));

@@ -1,22 +1,25 @@
 //! A launch: intent, making, readiness; and the way back when it fails or is cancelled.
 
-use std::path::PathBuf;
-use std::sync::{Arc, PoisonError};
+use std::sync::Arc;
 use std::time::Duration;
 
 use jiff::{SignedDuration, Timestamp};
+use secrecy::SecretString;
 use tokio_util::sync::CancellationToken;
 
+use super::super::cause::Cause;
+use super::super::records::Refused;
 use super::super::{
     FleetError, LaunchRequest, Owner, Plan, Progress, ProviderError, Record, SandboxId, SandboxProvider, Status,
 };
 use super::attach::in_normal_form;
+use super::files::{check_name, has_files};
 use super::{ATTACHED, Fleet, Launched, Sandbox};
 use crate::jupyter::{JupyterError, Server};
+use crate::points;
 
 /// Between two looks whether Jupyter answers.
 const POLL: Duration = Duration::from_millis(25);
-const LONGEST_NAME: usize = 100;
 
 /// One launch: who wants what, who listens, and what takes it back.
 pub(super) struct Asked {
@@ -24,6 +27,13 @@ pub(super) struct Asked {
     pub(super) request: LaunchRequest,
     progress: Progress,
     cancel: CancellationToken,
+}
+
+/// What is written down before anything is made.
+pub(super) struct Intent<'a> {
+    pub(super) variant: &'static str,
+    /// A caller's secret, which is sealed first.
+    pub(super) secret: Option<&'a SecretString>,
 }
 
 impl Fleet {
@@ -36,6 +46,7 @@ impl Fleet {
         progress: &Progress,
     ) -> Result<Launched, FleetError> {
         check_name(&request.name)?;
+        self.config.lifetimes.check(&request)?;
         let request = in_normal_form(request)?;
         let cancel = self.stop.child_token();
         let _cancelled_when_dropped = cancel.clone().drop_guard();
@@ -53,21 +64,27 @@ impl Fleet {
             locked = self.prepared(provider.as_ref(), &asked.progress, &lock) => locked?,
             () = cancel.cancelled() => return Err(self.cancelled()),
         };
-        let digest = self.key.digest(&request.canonical(self.default_variant()));
         if let Some(sandbox) = self.running(owner, &request.name).await? {
-            if sandbox.record().digest != digest {
+            let record = sandbox.record();
+            if self.digest(request, &record.key_id) != Some(record.digest) {
                 return Err(FleetError::NameTaken(request.name.clone()));
             }
             sandbox.touch();
-            return Ok(Launched { sandbox, existing: true });
+            return Ok(Launched { sandbox, existing: true, brought_back: false });
         }
         let Some(provider) = provider else {
             return tokio::select! {
-                attached = self.attach(asked, digest) => attached,
+                attached = self.attach(asked) => attached,
                 () = cancel.cancelled() => Err(self.cancelled()),
             };
         };
-        let record = self.intend(asked, digest, provider.variant())?;
+        let _turn = tokio::select! {
+            turn = self.queue.turn(&asked.progress) => turn,
+            () = cancel.cancelled() => return Err(self.cancelled()),
+        };
+        let brought_back = has_files(&self.workspace(owner, &request.name));
+        let record = self.intend(asked, &Intent { variant: provider.variant(), secret: None })?;
+        points::reached("launch.intended").await;
         let made = tokio::select! {
             made = self.make(&record, asked, &provider) => made,
             () = cancel.cancelled() => Err(self.cancelled()),
@@ -75,9 +92,14 @@ impl Fleet {
         // A stop that came meanwhile waits for this launch: nothing is handed out any more.
         let made = if self.stop.is_cancelled() { Err(FleetError::Stopping) } else { made };
         match made {
-            Ok(sandbox) => Ok(Launched { sandbox, existing: false }),
+            Ok(sandbox) => Ok(Launched { sandbox, existing: false, brought_back }),
             Err(error) => Err(self.roll_back(record, &provider, error).await),
         }
+    }
+
+    /// What a request is remembered by, under that master key.
+    fn digest(&self, request: &LaunchRequest, key: &str) -> Option<String> {
+        Some(self.keys.key(key)?.digest(&request.canonical(self.default_variant())))
     }
 
     /// Who launches it; nobody does when a server is attached.
@@ -98,7 +120,7 @@ impl Fleet {
         progress: &Progress,
         lock: &'a tokio::sync::Mutex<()>,
     ) -> Result<tokio::sync::MutexGuard<'a, ()>, FleetError> {
-        self.wait_until_swept().await;
+        self.wait_until_settled().await;
         if let Some(provider) = provider {
             provider.prepare(progress).await?;
         }
@@ -116,32 +138,26 @@ impl Fleet {
     async fn running(&self, owner: &Owner, name: &str) -> Result<Option<Arc<Sandbox>>, FleetError> {
         let Some(sandbox) = self.find(owner, name) else { return Ok(None) };
         if let Some(reason) = sandbox.lost() {
-            self.end(&sandbox, Status::Lost, &reason).await?;
+            self.end(&sandbox, Cause::Lost(reason), None).await?;
             return Ok(None);
         }
         Ok(Some(sandbox))
     }
 
-    /// Checks the limit and writes the intent down; nothing exists yet.
-    pub(super) fn intend(&self, asked: &Asked, digest: String, variant: &str) -> Result<Record, FleetError> {
+    /// Writes the intent down if there is room; nothing exists yet.
+    pub(super) fn intend(&self, asked: &Asked, intent: &Intent<'_>) -> Result<Record, FleetError> {
         let Asked { owner, request, .. } = asked;
         if self.stop.is_cancelled() {
             return Err(FleetError::Stopping);
         }
-        let _counted = self.intents.lock().unwrap_or_else(PoisonError::into_inner);
-        let running: Vec<String> =
-            self.list(owner).into_iter().filter(|record| record.status.is_live()).map(|record| record.name).collect();
-        let limit = self.config.max_per_principal;
-        if running.len() >= limit {
-            return Err(FleetError::Limit { limit, names: running.join(", ") });
-        }
-        let now = Timestamp::now();
-        let ttl = request.ttl_seconds.and_then(|seconds| i64::try_from(seconds).ok());
+        let (now, key, lifetimes) = (Timestamp::now(), self.keys.newest()?, &self.config.lifetimes);
+        let is_attached = intent.variant == ATTACHED;
+        let ttl = lifetimes.ttl(request).filter(|_| !is_attached).and_then(|ttl| SignedDuration::try_from(ttl).ok());
         let record = Record {
             id: SandboxId::random(),
             owner: owner.clone(),
             name: request.name.clone(),
-            variant: variant.to_owned(),
+            variant: intent.variant.to_owned(),
             generation: 1,
             instance: self.instance.id().to_owned(),
             status: Status::Pending,
@@ -152,15 +168,28 @@ impl Fleet {
             gpu: request.gpu.clone(),
             created_at: now,
             last_activity_at: now,
-            expires_at: ttl.and_then(|seconds| now.checked_add(SignedDuration::from_secs(seconds)).ok()),
-            digest,
-            files: (variant != ATTACHED).then(|| self.workspace(owner, &request.name).to_string_lossy().into_owned()),
+            expires_at: ttl.and_then(|ttl| now.checked_add(ttl).ok()),
+            digest: key.digest(&request.canonical(self.default_variant())),
+            files: (!is_attached).then(|| self.workspace(owner, &request.name).to_string_lossy().into_owned()),
+            backend: None,
+            idle_seconds: (!is_attached).then(|| lifetimes.idle(request).as_secs()),
+            key_id: key.id().to_owned(),
+            wish: Status::Running,
+            wish_reason: None,
         };
-        match self.records.put(&record) {
-            Err(error) if error.sqlite_error_code() == Some(rusqlite::ErrorCode::ConstraintViolation) => {
-                Err(FleetError::Elsewhere(record.name))
+        let secret = intent.secret.map(|secret| self.sealed(&record, secret)).transpose()?;
+        let intended = self.records.intend(&record, secret.as_deref(), self.config.capacity);
+        intended.map(|()| record).map_err(|refused| self.refused(refused, &request.name))
+    }
+
+    fn refused(&self, refused: Refused, name: &str) -> FleetError {
+        match refused {
+            Refused::Principal(names) => {
+                FleetError::Limit { limit: self.config.capacity.per_principal, names: names.join(", ") }
             }
-            written => written.map(|()| record).map_err(FleetError::from),
+            Refused::InAll => FleetError::Full(self.config.capacity.in_all),
+            Refused::Name => FleetError::Elsewhere(name.to_owned()),
+            Refused::Database(error) => error.into(),
         }
     }
 
@@ -175,16 +204,18 @@ impl Fleet {
             id: record.id.clone(),
             instance: record.instance.clone(),
             base_url: format!("/sandboxes/{}/", record.id),
-            token: self.key.token(record.id.as_str(), record.generation),
+            token: self.token(record).ok_or_else(|| FleetError::Data("the master key is gone".to_owned()))?,
             workspace: self.workspace(&record.owner, &record.name),
             env: request.env.clone(),
         };
         let mut record = record.clone();
         record.status = Status::Starting;
         self.records.put(&record)?;
+        points::reached("launch.starting").await;
         let mut missing = "it was still starting".to_owned();
         let ready = tokio::time::timeout(request.timeout, async {
             let endpoint = provider.launch(&plan, &asked.progress).await?;
+            points::reached("launch.started").await;
             let server = Server::new(&endpoint.url, Some(plan.token.clone()))?;
             wait_until_ready(&server, provider.as_ref(), &record.id, &mut missing).await?;
             Ok::<_, FleetError>((endpoint, server))
@@ -194,12 +225,14 @@ impl Fleet {
             return Err(FleetError::NotReady { name: record.name, seconds, reason: missing });
         };
         let (endpoint, server) = ready?;
+        points::reached("launch.ready").await;
         record.url = Some(endpoint.url);
+        record.backend = endpoint.backend;
         record.status = Status::Running;
         record.last_activity_at = Timestamp::now();
-        let idle = request.idle_timeout_seconds.map_or(self.config.idle_timeout, Duration::from_secs);
-        let sandbox = Sandbox::new(record, server, Some(Arc::clone(provider)), Some(idle));
-        self.admit(sandbox)
+        let sandbox = self.admit(Sandbox::new(record, server, Some(Arc::clone(provider))))?;
+        points::reached("launch.recorded").await;
+        Ok(sandbox)
     }
 
     /// From now on the sandbox can be found.
@@ -226,20 +259,8 @@ impl Fleet {
         }
         record.status = Status::Failed;
         record.status_reason = Some(error.to_string());
-        if let Err(unwritten) = self.records.put(&record) {
-            tracing::error!(sandbox = %record.id, error = %unwritten, "the record of a failed launch can't be written");
-        }
+        self.write(&record);
         error
-    }
-
-    /// Where a sandbox's files are, in this life and the next.
-    fn workspace(&self, owner: &Owner, name: &str) -> PathBuf {
-        let principal = if owner.tenant == owner.principal {
-            owner.principal.clone()
-        } else {
-            format!("{}.{}", owner.tenant, owner.principal)
-        };
-        self.config.data_dir.join("workspaces").join(principal).join(name)
     }
 }
 
@@ -262,30 +283,5 @@ async fn wait_until_ready(
             return Err(ProviderError::Failed(reason).into());
         }
         tokio::time::sleep(POLL).await;
-    }
-}
-
-/// A name is a folder's name as well, and `host:port` for an attached server.
-fn check_name(name: &str) -> Result<(), FleetError> {
-    let plain = |byte: u8| byte.is_ascii_alphanumeric() || b"._-:[]".contains(&byte);
-    let starts_well = name.starts_with(|first: char| first.is_ascii_alphanumeric() || first == '[');
-    if starts_well && name.len() <= LONGEST_NAME && name.bytes().all(plain) {
-        return Ok(());
-    }
-    Err(FleetError::BadName(name.chars().take(LONGEST_NAME).collect()))
-}
-
-#[cfg(test)]
-mod tests {
-    use super::check_name;
-
-    #[test]
-    fn a_name_never_leaves_its_folder() {
-        for name in ["main", "a.b-c_d", "127.0.0.1:8888", "[::1]:8888"] {
-            assert!(check_name(name).is_ok(), "{name}");
-        }
-        for name in ["", ".", "..", "../x", "a/b", "a\\b", "-x", "a\0", "ä", &"x".repeat(101)] {
-            assert!(check_name(name).is_err(), "{name}");
-        }
     }
 }

@@ -1,66 +1,132 @@
-//! Sandboxes that end on their own: expired, unused, or gone.
+//! How long sandboxes live, and the end of those whose time is over: expired, unused, or gone.
 
 use std::sync::{Arc, Weak};
 use std::time::Duration;
 
+use futures_util::future::join_all;
 use jiff::Timestamp;
 use serde_json::Value;
 
-use super::super::Status;
-use super::{Fleet, Sandbox};
+use super::super::cause::Cause;
+use super::super::{FleetError, LaunchRequest};
+use super::{ATTACHED, Fleet, Sandbox};
 
 /// Between two looks at every sandbox.
 const LOOK: Duration = Duration::from_secs(1);
+/// So many looks are between two at the other gateways.
+const SIBLINGS_EVERY: u64 = 5;
+
+/// What the operator decided about lifetimes.
+#[derive(Clone, Copy, Debug)]
+pub struct Lifetimes {
+    /// How long a sandbox lives when its launch says nothing; without end where this is missing.
+    pub ttl: Option<Duration>,
+    /// The longest life that a launch may ask for.
+    pub ttl_ceiling: Option<Duration>,
+    /// How long a sandbox may stay unused when its launch says nothing.
+    pub idle_timeout: Duration,
+    /// The longest time without use that a launch may ask for.
+    pub idle_ceiling: Option<Duration>,
+}
+
+impl Lifetimes {
+    /// Refuses a launch that asks for a longer life than is allowed.
+    pub(super) fn check(&self, request: &LaunchRequest) -> Result<(), FleetError> {
+        let wishes = [
+            ("ttl_seconds", request.ttl_seconds, self.ttl_ceiling),
+            ("idle_timeout_seconds", request.idle_timeout_seconds, self.idle_ceiling),
+        ];
+        for (wish, asked, ceiling) in wishes {
+            if let (Some(asked), Some(ceiling)) = (asked, ceiling.map(|ceiling| ceiling.as_secs()))
+                && asked > ceiling
+            {
+                return Err(FleetError::TooLong { wish, asked, ceiling });
+            }
+        }
+        Ok(())
+    }
+
+    /// How long the sandbox of a launch lives.
+    pub(super) fn ttl(&self, request: &LaunchRequest) -> Option<Duration> {
+        request.ttl_seconds.map(Duration::from_secs).or(self.ttl).or(self.ttl_ceiling)
+    }
+
+    /// How long the sandbox of a launch may stay unused.
+    pub(super) fn idle(&self, request: &LaunchRequest) -> Duration {
+        let asked = request.idle_timeout_seconds.map(Duration::from_secs);
+        asked.unwrap_or_else(|| self.idle_ceiling.map_or(self.idle_timeout, |ceiling| self.idle_timeout.min(ceiling)))
+    }
+}
 
 /// Looks after lifetimes for as long as the fleet is there.
 pub(super) async fn watch(fleet: Weak<Fleet>) {
-    loop {
+    for look in 1_u64.. {
         tokio::time::sleep(LOOK).await;
         let Some(fleet) = fleet.upgrade() else { return };
-        let sandboxes: Vec<_> = fleet.live().values().cloned().collect();
-        for sandbox in sandboxes {
-            if let Some((status, reason)) = over(&sandbox).await {
-                fleet.end_on_its_own(&sandbox, status, &reason).await;
-            }
+        fleet.write_unwritten();
+        if look.is_multiple_of(SIBLINGS_EVERY) {
+            fleet.look_for_dead().await;
         }
+        let wished = fleet.records.to_end(fleet.instance.id()).unwrap_or_default();
+        let sandboxes: Vec<_> = fleet.live().values().cloned().collect();
+        // One that doesn't answer must not keep the others alive.
+        let looks = sandboxes.iter().map(|sandbox| {
+            let wished = wished.iter().find(|record| record.id == *sandbox.id()).and_then(Cause::wished);
+            fleet.look_at(sandbox, wished)
+        });
+        join_all(looks).await;
     }
 }
 
 impl Fleet {
-    async fn end_on_its_own(&self, sandbox: &Arc<Sandbox>, status: Status, reason: &str) {
+    async fn look_at(&self, sandbox: &Arc<Sandbox>, wished: Option<Cause>) {
+        let cause = match wished {
+            Some(cause) => Some(cause),
+            None => over(sandbox).await,
+        };
+        if let Some(cause) = cause {
+            self.end_on_its_own(sandbox, cause).await;
+        }
+    }
+
+    async fn end_on_its_own(&self, sandbox: &Arc<Sandbox>, cause: Cause) {
         let lock = self.name_lock(sandbox.owner(), sandbox.name());
         let _one_at_a_time = lock.lock().await;
         // Somebody may have ended it while this waited.
         if !self.live().contains_key(sandbox.id()) {
             return;
         }
-        if let Err(error) = self.end(sandbox, status, reason).await {
+        if let Err(error) = self.end(sandbox, cause, None).await {
             tracing::error!(sandbox = %sandbox.id(), %error, "a sandbox could not be ended");
         }
     }
 }
 
 /// Whether a sandbox's time is over, and why.
-async fn over(sandbox: &Sandbox) -> Option<(Status, String)> {
+async fn over(sandbox: &Sandbox) -> Option<Cause> {
     if let Some(reason) = sandbox.lost() {
-        return Some((Status::Lost, reason));
+        return Some(Cause::Lost(reason));
     }
     let (record, now) = (sandbox.record(), Timestamp::now());
+    if record.variant == ATTACHED {
+        return None;
+    }
     if let Some(expiry) = record.expires_at.filter(|expiry| *expiry <= now) {
-        return Some((Status::Terminated, format!("it expired at {expiry:.0} (ttl_seconds)")));
+        return Some(Cause::Expired(expiry));
     }
     let limit = sandbox.idle_timeout()?;
     if is_recent(record.last_activity_at, now, limit) || is_used_otherwise(sandbox, now, limit).await {
         return None;
     }
-    Some((Status::Terminated, format!("it was not used for {} s", limit.as_secs())))
+    Some(Cause::Idle(limit))
 }
 
 fn is_recent(activity: Timestamp, now: Timestamp, limit: Duration) -> bool {
     now.duration_since(activity).unsigned_abs() < limit
 }
 
-/// Whether somebody uses it past this gateway, such as a person or a sibling. Code that runs is use.
+/// Whether somebody uses it past this gateway, such as a person or a sibling. Code that runs is use, and so is a
+/// connection to a kernel that isn't this gateway's own.
 async fn is_used_otherwise(sandbox: &Sandbox, now: Timestamp, limit: Duration) -> bool {
     let status = sandbox.server().status().await.unwrap_or_default();
     let seen = status.get("last_activity").and_then(Value::as_str).and_then(|time| time.parse::<Timestamp>().ok());
@@ -70,9 +136,38 @@ async fn is_used_otherwise(sandbox: &Sandbox, now: Timestamp, limit: Duration) -
     }
     // Asked second, since Jupyter counts this request as activity.
     let kernels = sandbox.server().kernels().await.unwrap_or_default();
-    let busy = kernels.iter().any(|kernel| kernel.execution_state == "busy");
-    if busy {
+    let used = kernels.iter().any(|kernel| {
+        let own = u64::from(sandbox.server().is_connected(&kernel.id));
+        kernel.execution_state == "busy" || kernel.connections > own
+    });
+    if used {
         sandbox.touch();
     }
-    busy
+    used
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use super::{LaunchRequest, Lifetimes};
+
+    #[test]
+    fn a_launch_asks_up_to_the_ceiling_and_gets_the_default_without_asking() {
+        let lifetimes = Lifetimes {
+            ttl: None,
+            ttl_ceiling: Some(Duration::from_secs(100)),
+            idle_timeout: Duration::from_secs(3600),
+            idle_ceiling: Some(Duration::from_secs(60)),
+        };
+        let asks =
+            |ttl, idle| LaunchRequest { ttl_seconds: ttl, idle_timeout_seconds: idle, ..LaunchRequest::default() };
+        assert!(lifetimes.check(&asks(Some(100), Some(60))).is_ok());
+        let refused = lifetimes.check(&asks(Some(101), None)).unwrap_err().to_string();
+        assert!(refused.contains("ttl_seconds 101") && refused.contains("100 that"), "{refused}");
+        assert!(lifetimes.check(&asks(None, Some(61))).is_err());
+        assert_eq!(lifetimes.ttl(&asks(None, None)), Some(Duration::from_secs(100)));
+        assert_eq!(lifetimes.idle(&asks(None, None)), Duration::from_secs(60));
+        assert_eq!(lifetimes.idle(&asks(None, Some(5))), Duration::from_secs(5));
+    }
 }

@@ -16,24 +16,17 @@ pub struct Sandbox {
     server: Server,
     /// Who made it; nobody here did when it was attached.
     provider: Option<Arc<dyn SandboxProvider>>,
-    idle_timeout: Option<Duration>,
     record: Mutex<Record>,
 }
 
 impl Sandbox {
-    pub(super) fn new(
-        record: Record,
-        server: Server,
-        provider: Option<Arc<dyn SandboxProvider>>,
-        idle_timeout: Option<Duration>,
-    ) -> Self {
+    pub(super) fn new(record: Record, server: Server, provider: Option<Arc<dyn SandboxProvider>>) -> Self {
         Self {
             id: record.id.clone(),
             owner: record.owner.clone(),
             name: record.name.clone(),
             server,
             provider,
-            idle_timeout,
             record: Mutex::new(record),
         }
     }
@@ -87,7 +80,7 @@ impl Sandbox {
     }
 
     pub(super) fn idle_timeout(&self) -> Option<Duration> {
-        self.idle_timeout
+        self.record.lock().unwrap_or_else(PoisonError::into_inner).idle_seconds.map(Duration::from_secs)
     }
 
     pub(super) fn change(&self, change: impl FnOnce(&mut Record)) -> Record {

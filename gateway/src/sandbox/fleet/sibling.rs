@@ -8,7 +8,7 @@ use super::{Fleet, Sandbox};
 use crate::jupyter::Server;
 
 impl Fleet {
-    /// A living sibling's sandbox. Its token is derived, so whoever has the master key can use it.
+    /// A sibling's sandbox. Its token is derived, so whoever has the master key can use it.
     pub(super) fn sibling(&self, owner: &Owner, name: &str) -> Option<Arc<Sandbox>> {
         let record = self.records.find(owner, name, self.instance.id()).ok()??;
         let mut siblings = self.siblings();
@@ -19,10 +19,9 @@ impl Fleet {
         if let Some(sandbox) = siblings.get(&record.id) {
             return Some(Arc::clone(sandbox));
         }
-        let token = self.key.token(record.id.as_str(), record.generation);
-        let server = Server::new(record.url.as_deref()?, Some(token)).ok()?;
+        let server = Server::new(record.url.as_deref()?, Some(self.token(&record)?)).ok()?;
         let id = record.id.clone();
-        let sandbox = Arc::new(Sandbox::new(record, server, None, None));
+        let sandbox = Arc::new(Sandbox::new(record, server, None));
         siblings.insert(id, Arc::clone(&sandbox));
         Some(sandbox)
     }
@@ -32,7 +31,6 @@ impl Fleet {
     }
 
     fn is_usable(&self, record: &Record) -> bool {
-        let others = record.instance != self.instance.id();
-        others && record.status == Status::Running && self.instance.is_alive(&record.instance)
+        record.instance != self.instance.id() && record.status == Status::Running
     }
 }

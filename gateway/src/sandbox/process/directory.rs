@@ -23,6 +23,11 @@ impl Directory {
         Self(folder.join(id.as_str()))
     }
 
+    /// Where it is.
+    pub(super) fn path(&self) -> &Path {
+        &self.0
+    }
+
     /// A file or folder in it.
     pub(super) fn join(&self, name: &str) -> PathBuf {
         self.0.join(name)

@@ -66,6 +66,18 @@ pub(super) fn marked() -> Vec<(String, String)> {
     marks.collect::<HashSet<_>>().into_iter().collect()
 }
 
+/// Whether a process carries the mark of a sandbox.
+pub(super) fn carries(pid: u32, sandbox: &str) -> std::io::Result<bool> {
+    let (mut system, pid) = (System::new(), Pid::from_u32(pid));
+    let kind = ProcessRefreshKind::nothing().with_environ(UpdateKind::Always);
+    system.refresh_processes_specifics(ProcessesToUpdate::Some(&[pid]), true, kind);
+    let process = system.process(pid).ok_or(std::io::ErrorKind::NotFound)?;
+    if process.environ().is_empty() {
+        return Err(std::io::ErrorKind::PermissionDenied.into());
+    }
+    Ok(value(process.environ(), SANDBOX).as_deref() == Some(sandbox))
+}
+
 /// Kills what belongs to a sandbox and waits until nothing is left.
 pub(super) async fn end_all(sandbox: &str, mut known: HashSet<Seen>, grace: Duration) -> Result<(), String> {
     let begun = Instant::now();

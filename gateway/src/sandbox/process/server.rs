@@ -4,7 +4,7 @@ use std::fs::{File, OpenOptions};
 use std::io::{self, Read, Seek, SeekFrom};
 use std::net::Ipv4Addr;
 use std::os::unix::process::ExitStatusExt;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::Stdio;
 use std::time::Duration;
 
@@ -17,6 +17,7 @@ use tokio::sync::watch;
 
 use super::directory::Directory;
 use super::environment::Environment;
+use super::identity::Identity;
 use super::port::Port;
 use super::{marks, variables};
 use crate::sandbox::Plan;
@@ -27,6 +28,13 @@ const POLL: Duration = Duration::from_millis(15);
 const ASKED: Duration = Duration::from_secs(2);
 /// The end of the log that an error shows, in bytes.
 const LOG_SHOWN: u64 = 600;
+
+/// What Jupyter and its kernels write to their standard streams.
+const LOG: &str = "jupyter.log";
+/// Where Jupyter says why it ended itself.
+const ENDED: &str = "ended";
+/// Why a process ended that is nobody's child here.
+const UNSEEN: &str = "its Jupyter ended, and no gateway saw how";
 
 /// How a process ended.
 #[derive(Clone)]
@@ -51,20 +59,26 @@ impl Exit {
     }
 }
 
-/// A Jupyter process that was started.
+/// A Jupyter process.
 pub(super) struct Process {
-    pid: u32,
-    port: Port,
-    log: PathBuf,
-    exit: watch::Receiver<Option<Exit>>,
+    identity: Identity,
+    directory: PathBuf,
+    watch: Watch,
+}
+
+/// How it is known that a process ended.
+enum Watch {
+    /// It is a child of this gateway, which has kept a port for it.
+    Child { port: Port, exit: watch::Receiver<Option<Exit>> },
+    /// Another gateway started it: it is looked for.
+    Adopted,
 }
 
 impl Process {
     /// Starts Jupyter on a port that the system chooses.
     pub(super) async fn spawn(plan: &Plan, directory: &Directory, environment: &Environment) -> io::Result<Self> {
         let port = Port::take()?;
-        let log = directory.join("jupyter.log");
-        let out = OpenOptions::new().create(true).write(true).truncate(true).open(&log)?;
+        let out = OpenOptions::new().create(true).write(true).truncate(true).open(directory.join(LOG))?;
         let mut command = Command::new(environment.python());
         command
             .arg(directory.join("start_jupyter.py"))
@@ -79,23 +93,43 @@ impl Process {
             .stderr(out)
             .process_group(0);
         let mut child = command.spawn()?;
-        let pid = child.id().ok_or_else(|| io::Error::other("Jupyter ended at once"))?;
+        let identity = child.id().and_then(Identity::of);
+        let identity = identity.ok_or_else(|| io::Error::other("Jupyter ended at once"))?;
         if let Some(mut stdin) = child.stdin.take() {
             // A Jupyter that ended before it read the token is noticed by its exit.
             let _ = stdin.write_all(format!("{}\n", plan.token.expose_secret()).as_bytes()).await;
         }
-        Ok(Self { pid, port, log, exit: watched(child) })
+        let watch = Watch::Child { port, exit: watched(child) };
+        Ok(Self { identity, directory: directory.path().to_owned(), watch })
+    }
+
+    /// One that another gateway started.
+    pub(super) fn adopted(identity: Identity, directory: &Directory) -> Self {
+        Self { identity, directory: directory.path().to_owned(), watch: Watch::Adopted }
+    }
+
+    /// Which process it is.
+    pub(super) fn identity(&self) -> &Identity {
+        &self.identity
     }
 
     /// Its URL under a base path.
     pub(super) fn url(&self, base: &str) -> String {
-        format!("http://127.0.0.1:{}{base}", self.port.number())
+        format!("http://127.0.0.1:{}{base}", self.port())
+    }
+
+    /// The port it was given here; 0 for one that another gateway started.
+    fn port(&self) -> u16 {
+        match &self.watch {
+            Watch::Child { port, .. } => port.number(),
+            Watch::Adopted => 0,
+        }
     }
 
     /// Waits until something listens on its port; the reason when it ended instead.
     pub(super) async fn listening(&self) -> Result<(), String> {
         while self.ended().is_none() {
-            if TcpStream::connect((Ipv4Addr::LOCALHOST, self.port.number())).await.is_ok() {
+            if TcpStream::connect((Ipv4Addr::LOCALHOST, self.port())).await.is_ok() {
                 return Ok(());
             }
             tokio::time::sleep(POLL).await;
@@ -105,29 +139,44 @@ impl Process {
 
     /// Why it is no longer running, if so.
     pub(super) fn ended(&self) -> Option<String> {
-        let exit = self.exit.borrow().clone()?;
-        Some(exit.reason(|| self.last_log()))
+        let exit = match &self.watch {
+            Watch::Child { exit, .. } => Some(exit.borrow().clone()?),
+            Watch::Adopted if self.identity.is_alive() => return None,
+            Watch::Adopted => None,
+        };
+        let reason = || exit.map_or_else(|| UNSEEN.to_owned(), |exit| exit.reason(|| self.last_log()));
+        Some(own_reason(&self.directory).unwrap_or_else(reason))
     }
 
     /// Whether it ended because its port was not free: it tells the number for no other reason. Only where the system
     /// can't keep a port for it.
     pub(super) fn port_was_taken(&self) -> bool {
-        self.exit.borrow().is_some() && self.last_log().contains(&self.port.number().to_string())
+        self.ended().is_some() && self.last_log().contains(&self.port().to_string())
     }
 
     /// Asks Jupyter to end with its kernels, and waits a while.
     pub(super) async fn ask_to_end(&self) {
-        let mut exit = self.exit.clone();
-        if exit.borrow().is_none() {
-            marks::signal(self.pid, Signal::TERM);
+        if self.ended().is_none() {
+            marks::signal(self.identity.pid, Signal::TERM);
         }
         // What is still there after that is killed.
-        let _ = tokio::time::timeout(ASKED, exit.wait_for(Option::is_some)).await;
+        let _ = tokio::time::timeout(ASKED, self.end()).await;
+    }
+
+    async fn end(&self) {
+        if let Watch::Child { exit, .. } = &self.watch {
+            // The sender is gone only after it told the end.
+            let _ = exit.clone().wait_for(Option::is_some).await;
+            return;
+        }
+        while self.identity.is_alive() {
+            tokio::time::sleep(POLL).await;
+        }
     }
 
     fn last_log(&self) -> String {
         let read = || {
-            let mut log = File::open(&self.log)?;
+            let mut log = File::open(self.directory.join(LOG))?;
             let length = log.metadata()?.len();
             log.seek(SeekFrom::Start(length.saturating_sub(LOG_SHOWN)))?;
             let mut bytes = Vec::new();
@@ -139,6 +188,12 @@ impl Process {
         };
         read().unwrap_or_default()
     }
+}
+
+/// What a Jupyter that ended itself wrote down.
+pub(super) fn own_reason(directory: &Path) -> Option<String> {
+    let reason = std::fs::read_to_string(directory.join(ENDED)).ok()?;
+    reason.lines().next().map(|line| line.chars().take(200).collect()).filter(|line: &String| !line.is_empty())
 }
 
 /// Waits for the child, so that no zombie is left, and tells how it ended.

@@ -1,0 +1,201 @@
+//! What dead gateways left: sandboxes that run go on under this one, everything else is cleared away. A living
+//! sibling's are never touched.
+//!
+//! Nothing is removed before it was looked at twice, a second apart. What can't be told for sure is left
+//! as it is, logged and counted.
+
+use std::collections::HashSet;
+use std::sync::{Arc, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use super::super::cause::Cause;
+use super::super::provider::Found;
+use super::super::{Record, SandboxId, SandboxProvider, Status};
+use super::attach::Reattached;
+use super::{ATTACHED, Fleet, Sandbox};
+use crate::jupyter::Server;
+
+/// Between the two observations.
+const BETWEEN: Duration = Duration::from_secs(1);
+/// Begins the id by which a provider marks what is no sandbox: the building of an environment.
+const BUILD: &str = "build-";
+
+/// What the first look found to be removed.
+#[derive(Default)]
+pub(super) struct Left {
+    records: Vec<(Record, Cause)>,
+    orphans: HashSet<SandboxId>,
+    dead: Vec<String>,
+}
+
+impl Left {
+    fn is_empty(&self) -> bool {
+        self.records.is_empty() && self.orphans.is_empty()
+    }
+}
+
+impl Fleet {
+    /// The first look: takes over what dead gateways looked after, and goes on with what runs. Quick.
+    pub(super) async fn take_over(&self) -> Left {
+        let mut left = Left { dead: self.instance.dead(), ..Left::default() };
+        let records = self.records.live().unwrap_or_else(|error| {
+            tracing::error!(%error, "the records can't be read");
+            Vec::new()
+        });
+        for record in records {
+            if let Some(record) = self.taken_over(record)
+                && let Some(cause) = self.adopt(&record).await
+            {
+                left.records.push((record, cause));
+            }
+        }
+        left
+    }
+
+    /// The second look: removes what is still to be removed.
+    pub(super) async fn settle(self: Arc<Self>, mut left: Left) {
+        left.orphans = self.orphans(&left.dead).await;
+        if !left.is_empty() {
+            tokio::time::sleep(BETWEEN).await;
+        }
+        for (record, cause) in std::mem::take(&mut left.records) {
+            let lock = self.name_lock(&record.owner, &record.name);
+            let _one_at_a_time = lock.lock().await;
+            self.remove(record, cause).await;
+        }
+        let orphans = if left.orphans.is_empty() { HashSet::new() } else { self.orphans(&left.dead).await };
+        for id in orphans.intersection(&left.orphans) {
+            tracing::warn!(sandbox = %id, "ending what is left of a sandbox that ended");
+            self.end_orphan(id).await;
+        }
+        self.forget_dead(&left.dead).await;
+        self.looked_at().extend(left.dead);
+        self.settled.send_replace(true);
+    }
+
+    /// The dead instances that were looked at. Their lock files stay while processes have their marks.
+    fn looked_at(&self) -> MutexGuard<'_, HashSet<String>> {
+        self.looked_at.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Looks again whether a gateway died, while this one runs.
+    pub(super) async fn look_for_dead(self: &Arc<Self>) {
+        let news = |instance: &String| !self.looked_at().contains(instance);
+        if !*self.settled.borrow() || !self.instance.dead().iter().any(news) {
+            return;
+        }
+        let left = self.take_over().await;
+        Arc::clone(self).settle(left).await;
+    }
+
+    /// A record whose gateway is dead, looked after from here from now on.
+    fn taken_over(&self, mut record: Record) -> Option<Record> {
+        if self.instance.is_alive(&record.instance) {
+            return None;
+        }
+        let taken = self.records.take_over(&record.id, &record.instance, self.instance.id());
+        if !taken.inspect_err(|error| tracing::error!(%error, "a record can't be taken over")).ok()? {
+            return None;
+        }
+        self.instance.id().clone_into(&mut record.instance);
+        Some(record)
+    }
+
+    /// Goes on with a sandbox if it runs and is to run; else why it is to be removed.
+    async fn adopt(&self, record: &Record) -> Option<Cause> {
+        if let Some(cause) = Cause::wished(record) {
+            return Some(cause);
+        }
+        if record.status != Status::Running {
+            return Some(Cause::Unfinished);
+        }
+        if record.variant == ATTACHED {
+            return match self.reattach(record) {
+                Reattached::Here => None,
+                Reattached::Not(reason) => Some(Cause::Lost(reason)),
+            };
+        }
+        let Ok(provider) = self.provider(&record.variant) else {
+            self.unclear(record.id.as_str(), "there is no such provider here");
+            return None;
+        };
+        match provider.adopt(&record.id, record.backend.as_deref()).await {
+            Found::Here => self.go_on(record, provider),
+            Found::Gone(reason) => {
+                Some(Cause::Lost(reason.unwrap_or_else(|| "it ended while no gateway looked after it".to_owned())))
+            }
+            Found::Unclear(why) => {
+                self.unclear(record.id.as_str(), &why);
+                None
+            }
+        }
+    }
+
+    fn go_on(&self, record: &Record, provider: Arc<dyn SandboxProvider>) -> Option<Cause> {
+        let Some(token) = self.token(record) else {
+            return Some(Cause::Lost("its master key is no longer in the key ring".to_owned()));
+        };
+        let server = record.url.as_deref().and_then(|url| Server::new(url, Some(token)).ok());
+        let Some(server) = server else { return Some(Cause::Lost("its address is not known".to_owned())) };
+        tracing::info!(sandbox = %record.id, "going on with a sandbox of a gateway that ended");
+        let sandbox = Sandbox::new(record.clone(), server, Some(provider));
+        self.live().insert(record.id.clone(), Arc::new(sandbox));
+        None
+    }
+
+    async fn remove(&self, record: Record, cause: Cause) {
+        // What ended on its own is looked for once more.
+        if matches!(cause, Cause::Lost(_)) && record.wish == Status::Running && self.adopt(&record).await.is_none() {
+            return;
+        }
+        let id = record.id.clone();
+        if let Err(error) = self.end_left_over(record, cause).await {
+            tracing::error!(sandbox = %id, %error, "a dead gateway's sandbox can't be ended");
+        }
+    }
+
+    /// What carries a dead gateway's mark and is to be gone: its sandbox ended, or it is no sandbox.
+    async fn orphans(&self, dead: &[String]) -> HashSet<SandboxId> {
+        let mut orphans = HashSet::new();
+        for provider in &self.providers {
+            for (id, instance) in provider.list().await {
+                if !dead.contains(&instance) {
+                    continue;
+                }
+                match self.records.get(&id) {
+                    Ok(Some(record)) if record.status.is_live() => {}
+                    Ok(Some(_)) => drop(orphans.insert(id)),
+                    Ok(None) if id.as_str().starts_with(BUILD) => drop(orphans.insert(id)),
+                    // Records come first, so this one's were lost. It ends when nobody has used it for its idle time.
+                    Ok(None) => self.unclear(id.as_str(), "no record tells of it"),
+                    Err(error) => tracing::error!(%error, "the records can't be read"),
+                }
+            }
+        }
+        orphans
+    }
+
+    async fn end_orphan(&self, id: &SandboxId) {
+        for provider in &self.providers {
+            if let Err(error) = provider.terminate(id).await {
+                tracing::error!(sandbox = %id, %error, "what is left of a sandbox can't be ended");
+            }
+        }
+    }
+
+    /// Forgets the dead of whom nothing is left.
+    async fn forget_dead(&self, dead: &[String]) {
+        let mut marked = HashSet::new();
+        for provider in &self.providers {
+            marked.extend(provider.list().await.into_iter().map(|(_, instance)| instance));
+        }
+        let Ok(live) = self.records.live() else { return };
+        marked.extend(live.into_iter().map(|record| record.instance));
+        dead.iter().filter(|instance| !marked.contains(*instance)).for_each(|instance| self.instance.forget(instance));
+    }
+
+    fn unclear(&self, id: &str, why: &str) {
+        metrics::counter!("cellgate_unclear_total").increment(1);
+        tracing::warn!(sandbox = id, why, "left as it is: it can't be told whose it is");
+    }
+}

@@ -1,0 +1,128 @@
+//! The sandboxes and files of a data directory as an operator's command sees them, whether or not a gateway runs.
+
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::Duration;
+
+use jiff::Timestamp;
+
+use super::fleet::{ATTACHED, providers};
+use super::instance::Instance;
+use super::keys::KeyRing;
+use super::records::Records;
+use super::{FleetConfig, FleetError, KeptFiles, Owner, Record, Status, kept_files, prune};
+use crate::database::Database;
+
+/// How long a gateway may take to end a sandbox.
+const PATIENCE: Duration = Duration::from_secs(30);
+/// Between two looks whether it has.
+const LOOK: Duration = Duration::from_millis(50);
+const REASON: &str = "terminated by the operator";
+
+/// The records and files of a data directory.
+pub struct Ledger {
+    config: FleetConfig,
+    records: Records,
+}
+
+impl Ledger {
+    /// That of a data directory, which has to be there.
+    ///
+    /// # Errors
+    /// When it isn't there or can't be used.
+    pub fn open(config: FleetConfig) -> Result<Self, FleetError> {
+        let data_dir = config.data_dir.canonicalize().map_err(|error| {
+            FleetError::Data(format!("there is no data directory {} ({error})", config.data_dir.display()))
+        })?;
+        let records = Records::open(Arc::new(Database::open(&data_dir)?))?;
+        Ok(Self { config: FleetConfig { data_dir, ..config }, records })
+    }
+
+    /// Everyone's sandboxes, the newest of each name, oldest first. One whose gateway is gone says so.
+    ///
+    /// # Errors
+    /// When the records can't be read.
+    pub fn list(&self) -> Result<Vec<Record>, FleetError> {
+        let instance = Instance::enter(&self.config.data_dir)?;
+        let mut records = self.records.all()?;
+        for record in records.iter_mut().filter(|record| record.status.is_live()) {
+            if !instance.is_alive(&record.instance) {
+                record.status_reason = Some("no gateway looks after it now; the next one to start does".to_owned());
+            }
+        }
+        Ok(records)
+    }
+
+    /// Ends a live sandbox: the gateway that looks after it does it, or this command where there is none.
+    ///
+    /// # Errors
+    /// When it isn't ended in time.
+    pub async fn terminate(&self, record: &Record) -> Result<Record, FleetError> {
+        let instance = Instance::enter(&self.config.data_dir)?;
+        self.records.wish(&record.id, Status::Terminated, REASON)?;
+        if !instance.is_alive(&record.instance)
+            && self.records.take_over(&record.id, &record.instance, instance.id())?
+        {
+            return self.terminate_here(record.clone(), &instance).await;
+        }
+        let ended = async {
+            loop {
+                match self.records.get(&record.id)? {
+                    Some(now) if now.status.is_live() => tokio::time::sleep(LOOK).await,
+                    now => return Ok(now.unwrap_or_else(|| record.clone())),
+                }
+            }
+        };
+        let late = |_| Err(FleetError::Elsewhere(record.name.clone()));
+        tokio::time::timeout(PATIENCE, ended).await.unwrap_or_else(late)
+    }
+
+    async fn terminate_here(&self, mut record: Record, instance: &Instance) -> Result<Record, FleetError> {
+        let providers = providers(&self.config, instance.id());
+        let provider = providers.into_iter().find(|provider| provider.variant() == record.variant);
+        match provider {
+            Some(provider) => provider.terminate(&record.id).await?,
+            None if record.variant == ATTACHED => {}
+            None => return Err(FleetError::Elsewhere(record.name)),
+        }
+        record.status = Status::Terminated;
+        record.status_reason = Some(REASON.to_owned());
+        record.url = None;
+        record.last_activity_at = Timestamp::now();
+        self.records.put(&record)?;
+        Ok(record)
+    }
+
+    /// The files that no sandbox uses.
+    ///
+    /// # Errors
+    /// When they can't be read.
+    pub fn kept_files(&self) -> Result<Vec<KeptFiles>, FleetError> {
+        kept_files(&self.config.data_dir, &self.records)
+    }
+
+    /// Deletes files unless a sandbox uses them by now; whether they were.
+    ///
+    /// # Errors
+    /// When they can't be deleted.
+    pub fn prune(&self, files: &KeptFiles) -> Result<bool, FleetError> {
+        prune(files, &self.records)
+    }
+
+    /// Makes a new master key, for what is launched from the next start on; answers its id and the file.
+    ///
+    /// # Errors
+    /// When the file can't be written.
+    pub fn rotate_key(&self) -> Result<(String, PathBuf), FleetError> {
+        let ring = KeyRing::open(&self.config.data_dir, self.config.master_key_file.as_deref())?;
+        Ok((ring.rotate()?, ring.file().to_owned()))
+    }
+}
+
+/// Whether a record is one's that is called so: `principal`, or `tenant/principal`.
+pub fn is_of(owner: &Owner, principal: &str) -> bool {
+    match principal.split_once('/') {
+        Some((tenant, principal)) => owner.tenant == tenant && owner.principal == principal,
+        None => owner.principal == principal,
+    }
+}
