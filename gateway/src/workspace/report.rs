@@ -18,10 +18,10 @@ pub(super) async fn of_cell(
     (ran, saved): (Ran, Result<(), Failure>),
 ) -> Result<Answer, Failure> {
     let id = cell.id.as_deref().unwrap_or_default();
-    // Others may have moved the cell, or deleted it, while it ran.
+    // Others may have moved the cell, or deleted it, while it ran. Where it can't be asked, it is where it was.
     let index = match target.document.read().await {
         Ok(notebook) => notebook.find(cell).ok(),
-        Err(_) => None,
+        Err(_) => cell.index.and_then(|index| usize::try_from(index).ok()),
     };
     let cell = json!({"id": id, "index": index, "type": "code"});
     let place = format!(
