@@ -9,6 +9,7 @@ mod case_outputs;
 mod case_runs;
 mod cells;
 mod crashes;
+mod dead_mans_switch;
 mod eras;
 mod execution;
 mod faults;

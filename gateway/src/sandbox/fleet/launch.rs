@@ -171,6 +171,7 @@ impl Fleet {
         provider: &Arc<dyn SandboxProvider>,
     ) -> Result<Arc<Sandbox>, FleetError> {
         let request = &asked.request;
+        let idle = request.idle_timeout_seconds.map_or(self.config.idle_timeout, Duration::from_secs);
         let plan = Plan {
             id: record.id.clone(),
             instance: record.instance.clone(),
@@ -178,6 +179,8 @@ impl Fleet {
             token: self.key.token(record.id.as_str(), record.generation),
             workspace: self.workspace(&record.owner, &record.name),
             env: request.env.clone(),
+            idle: Some(idle),
+            expires_at: record.expires_at,
         };
         let mut record = record.clone();
         record.status = Status::Starting;
@@ -197,7 +200,6 @@ impl Fleet {
         record.url = Some(endpoint.url);
         record.status = Status::Running;
         record.last_activity_at = Timestamp::now();
-        let idle = request.idle_timeout_seconds.map_or(self.config.idle_timeout, Duration::from_secs);
         let sandbox = Sandbox::new(record, server, Some(Arc::clone(provider)), Some(idle));
         self.admit(sandbox)
     }
