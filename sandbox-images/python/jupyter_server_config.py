@@ -70,6 +70,20 @@ class WholeFileManager(AsyncLargeFileManager):
                     os.unlink(draft)
 
 
+def seconds(name):
+    """The variable as a number, if it is set."""
+    value = taken(name)
+    return float(value) if value else None
+
+
+idle, expires_at = seconds("CELLGATE_IDLE_SECONDS"), seconds("CELLGATE_EXPIRES_AT")
+directory = taken("CELLGATE_DIRECTORY")
+if idle is not None or expires_at is not None:
+    sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
+    import dead_mans_switch
+
+    dead_mans_switch.start(idle, expires_at, directory)
+
 c.ServerApp.contents_manager_class = WholeFileManager
 c.IdentityProvider.token = token
 c.ServerApp.ip = taken("CELLGATE_IP", "*")

@@ -10,6 +10,7 @@ mod case_runs;
 mod cells;
 mod crash_matrix;
 mod crashes;
+mod dead_mans_switch;
 mod eras;
 mod execution;
 mod faults;

@@ -67,6 +67,11 @@ impl Server {
         self.rest.json(call).await.map_err(|error| self.no_api(error))
     }
 
+    /// Tells it that it is being used: it counts neither `api` nor `api/status` as activity.
+    pub async fn touch(&self) -> Result<(), JupyterError> {
+        self.rest.done(self.rest.call(Method::GET, ["me"])).await
+    }
+
     /// The kernel of that id, with its queue; connects when something runs.
     pub fn kernel(&self, id: &str) -> Arc<Kernel> {
         let kernel = || Arc::new(Kernel::new(self.rest.clone(), id));

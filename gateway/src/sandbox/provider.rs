@@ -5,6 +5,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use futures_util::future::BoxFuture;
+use jiff::Timestamp;
 use secrecy::SecretString;
 
 use super::{LaunchRequest, Progress, SandboxId};
@@ -24,6 +25,10 @@ pub struct Plan {
     pub workspace: PathBuf,
     /// Variables for Jupyter and its kernels.
     pub env: BTreeMap<String, String>,
+    /// How long it may stay unused; it ends itself some time later when no gateway does.
+    pub idle: Option<Duration>,
+    /// When it is to end; it ends itself some time later when no gateway does.
+    pub expires_at: Option<Timestamp>,
 }
 
 /// Where a sandbox's Jupyter answers, soon.

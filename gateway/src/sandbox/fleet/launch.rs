@@ -207,6 +207,8 @@ impl Fleet {
             token: self.token(record).ok_or_else(|| FleetError::Data("the master key is gone".to_owned()))?,
             workspace: self.workspace(&record.owner, &record.name),
             env: request.env.clone(),
+            idle: record.idle_seconds.map(Duration::from_secs),
+            expires_at: record.expires_at,
         };
         let mut record = record.clone();
         record.status = Status::Starting;

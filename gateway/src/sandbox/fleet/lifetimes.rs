@@ -5,7 +5,6 @@ use std::time::Duration;
 
 use futures_util::future::join_all;
 use jiff::Timestamp;
-use serde_json::Value;
 
 use super::super::cause::Cause;
 use super::super::{FleetError, LaunchRequest};
@@ -13,6 +12,9 @@ use super::{ATTACHED, Fleet, Sandbox};
 
 /// Between two looks at every sandbox.
 const LOOK: Duration = Duration::from_secs(1);
+/// How far Jupyter's notion of activity may fall behind the gateway's, as a part of the idle time.
+const LAG: u32 = 4;
+const TELL_LIMIT: Duration = Duration::from_secs(5);
 /// So many looks are between two at the other gateways.
 const SIBLINGS_EVERY: u64 = 5;
 
@@ -115,10 +117,33 @@ async fn over(sandbox: &Sandbox) -> Option<Cause> {
         return Some(Cause::Expired(expiry));
     }
     let limit = sandbox.idle_timeout()?;
+    if sandbox.has_to_tell(limit / LAG) {
+        // One that doesn't answer is told at the next look; the others' time goes on meanwhile.
+        let _ = tokio::time::timeout(TELL_LIMIT, tell(sandbox)).await;
+    }
     if is_recent(record.last_activity_at, now, limit) || is_used_otherwise(sandbox, now, limit).await {
         return None;
     }
     Some(Cause::Idle(limit))
+}
+
+/// Lets Jupyter know of uses that it saw nothing of, since it ends itself when it believes that nobody uses it.
+async fn tell(sandbox: &Sandbox) {
+    // What others did is no longer told apart after that.
+    last_use(sandbox).await;
+    match sandbox.server().touch().await {
+        Ok(()) => sandbox.has_told(),
+        Err(error) => tracing::debug!(sandbox = %sandbox.id(), %error, "Jupyter can't be told that it is used"),
+    }
+}
+
+/// When Jupyter was last used, as it knows; the gateway's own telling is no use.
+async fn last_use(sandbox: &Sandbox) -> Option<Timestamp> {
+    let status = sandbox.server().status().await.ok()?;
+    let seen = status.get("last_activity")?.as_str()?.parse::<Timestamp>().ok()?;
+    let seen = Some(seen).filter(|seen| *seen > sandbox.told())?;
+    sandbox.change(|record| record.last_activity_at = record.last_activity_at.max(seen));
+    Some(seen)
 }
 
 fn is_recent(activity: Timestamp, now: Timestamp, limit: Duration) -> bool {
@@ -128,10 +153,7 @@ fn is_recent(activity: Timestamp, now: Timestamp, limit: Duration) -> bool {
 /// Whether somebody uses it past this gateway, such as a person or a sibling. Code that runs is use, and so is a
 /// connection to a kernel that isn't this gateway's own.
 async fn is_used_otherwise(sandbox: &Sandbox, now: Timestamp, limit: Duration) -> bool {
-    let status = sandbox.server().status().await.unwrap_or_default();
-    let seen = status.get("last_activity").and_then(Value::as_str).and_then(|time| time.parse::<Timestamp>().ok());
-    if let Some(seen) = seen.filter(|seen| is_recent(*seen, now, limit)) {
-        sandbox.change(|record| record.last_activity_at = record.last_activity_at.max(seen));
+    if last_use(sandbox).await.is_some_and(|used| is_recent(used, now, limit)) {
         return true;
     }
     // Asked second, since Jupyter counts this request as activity.

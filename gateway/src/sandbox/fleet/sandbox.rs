@@ -1,12 +1,18 @@
 //! A sandbox that runs.
 
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use jiff::Timestamp;
 
 use super::super::{Owner, Record, SandboxId, SandboxProvider, Status};
 use crate::jupyter::Server;
+
+/// When it was used through this gateway, and what its Jupyter knows of that.
+struct Uses {
+    last: Timestamp,
+    told: Timestamp,
+}
 
 /// A running sandbox.
 pub struct Sandbox {
@@ -16,6 +22,7 @@ pub struct Sandbox {
     server: Server,
     /// Who made it; nobody here did when it was attached.
     provider: Option<Arc<dyn SandboxProvider>>,
+    uses: Mutex<Uses>,
     record: Mutex<Record>,
 }
 
@@ -27,6 +34,7 @@ impl Sandbox {
             name: record.name.clone(),
             server,
             provider,
+            uses: Mutex::new(Uses { last: record.last_activity_at, told: record.last_activity_at }),
             record: Mutex::new(record),
         }
     }
@@ -58,7 +66,9 @@ impl Sandbox {
 
     /// It is being used.
     pub fn touch(&self) {
-        self.change(|record| record.last_activity_at = Timestamp::now());
+        let now = Timestamp::now();
+        self.uses().last = now;
+        self.change(|record| record.last_activity_at = now);
     }
 
     /// Whether it can be used, as far as is known without asking it; the reason when not.
@@ -81,6 +91,26 @@ impl Sandbox {
 
     pub(super) fn idle_timeout(&self) -> Option<Duration> {
         self.record.lock().unwrap_or_else(PoisonError::into_inner).idle_seconds.map(Duration::from_secs)
+    }
+
+    /// When its Jupyter was last told of uses that it had not seen itself.
+    pub(super) fn told(&self) -> Timestamp {
+        self.uses().told
+    }
+
+    /// Whether it was used since its Jupyter was told, and that is longer ago than `lag`.
+    pub(super) fn has_to_tell(&self, lag: Duration) -> bool {
+        let uses = self.uses();
+        uses.last > uses.told && Timestamp::now().duration_since(uses.told).unsigned_abs() > lag
+    }
+
+    /// Its Jupyter knows of all uses until now.
+    pub(super) fn has_told(&self) {
+        self.uses().told = Timestamp::now();
+    }
+
+    fn uses(&self) -> MutexGuard<'_, Uses> {
+        self.uses.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     pub(super) fn change(&self, change: impl FnOnce(&mut Record)) -> Record {

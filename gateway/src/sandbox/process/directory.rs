@@ -14,6 +14,8 @@ use crate::sandbox::SandboxId;
 /// How Jupyter runs in every sandbox, in images as well.
 const START: &str = include_str!("../../../../sandbox-images/python/start_jupyter.py");
 const CONFIG: &str = include_str!("../../../../sandbox-images/python/jupyter_server_config.py");
+/// Ends the sandbox when no gateway does it.
+const SWITCH: &str = include_str!("../../../../sandbox-images/python/dead_mans_switch.py");
 
 /// The directory of one sandbox.
 pub(super) struct Directory(PathBuf);
@@ -41,6 +43,7 @@ impl Directory {
         }
         fs::write(self.join("start_jupyter.py"), START)?;
         fs::write(self.join("jupyter_server_config.py"), CONFIG)?;
+        fs::write(self.join("dead_mans_switch.py"), SWITCH)?;
         self.make_environment(environment)?;
         self.make_kernelspec()?;
         self.copy_fonts(environment)

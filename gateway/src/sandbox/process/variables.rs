@@ -87,6 +87,13 @@ pub(super) fn of(
     set("CELLGATE_PORT", port.to_string().into());
     set("CELLGATE_BASE_URL", plan.base_url.clone().into());
     set("CELLGATE_ROOT_DIR", plan.workspace.clone().into());
+    set("CELLGATE_DIRECTORY", directory.path().into());
+    if let Some(idle) = plan.idle {
+        set("CELLGATE_IDLE_SECONDS", idle.as_secs_f64().to_string().into());
+    }
+    if let Some(expiry) = plan.expires_at {
+        set("CELLGATE_EXPIRES_AT", expiry.as_second().to_string().into());
+    }
     set(marks::SANDBOX, plan.id.as_str().into());
     set(marks::INSTANCE, plan.instance.clone().into());
     variables
