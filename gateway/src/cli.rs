@@ -7,6 +7,7 @@ use anyhow::Context;
 use clap::{CommandFactory, FromArgMatches, Parser, Subcommand};
 use tokio::net::TcpListener;
 
+use crate::check::Check;
 use crate::config::{self, Settings};
 use crate::operate::{Pruning, Selection};
 use crate::sandbox::{self, FleetError, ProviderError};
@@ -36,6 +37,8 @@ enum Action {
     },
     /// Show an agent's session from launch to terminate, for real; keeps what it makes in ./cellgate-demo
     Demo,
+    /// Try a running gateway from outside: handshake, launch, run a cell, clean up. Its token is CELLGATE_TOKEN or --token-file
+    Check(Check),
     /// List everyone's sandboxes in the data directory, whether or not a gateway runs
     List(Selection),
     /// End sandboxes by name or id; their files are kept
@@ -67,6 +70,7 @@ pub async fn run() -> ExitCode {
         Action::Serve => serve(&cli.settings).await,
         Action::Stdio { workspace } => serve_stdio(&cli.settings, workspace.as_deref()).await,
         Action::Demo => demo::run(&cli.settings).await,
+        Action::Check(check) => return self::check(&cli.settings, &check).await,
         Action::List(selection) => operate::list(&cli.settings, &selection),
         Action::Terminate(selection) => operate::terminate(&cli.settings, &selection).await,
         Action::Prune(pruning) => operate::prune(&cli.settings, &pruning),
@@ -131,6 +135,14 @@ async fn serve_stdio(settings: &Settings, workspace: Option<&str>) -> anyhow::Re
     let served = stdio::serve(service.gateway, Duration::from_secs(settings.drain), stop_on_signal()).await;
     fleet.shutdown().await;
     served
+}
+
+async fn check(settings: &Settings, check: &Check) -> ExitCode {
+    let (url, token) = match check.endpoint().and_then(|url| Ok((url, settings.token()?))) {
+        Ok(found) => found,
+        Err(error) => return failed(&error, 2),
+    };
+    if check.run(url, token, stop_on_signal()).await { ExitCode::SUCCESS } else { ExitCode::FAILURE }
 }
 
 async fn doctor(settings: &Settings) -> ExitCode {

@@ -4,7 +4,8 @@
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use anyhow::{Context, bail};
-use reqwest::Response;
+use reqwest::{RequestBuilder, Response};
+use secrecy::{ExposeSecret, SecretString};
 use serde_json::{Value, json};
 
 const VERSION: &str = "2026-07-28";
@@ -14,13 +15,27 @@ pub struct Client {
     http: reqwest::Client,
     url: String,
     name: &'static str,
+    token: Option<SecretString>,
+    workspace: Option<String>,
     next: AtomicU64,
 }
 
 impl Client {
     /// A client called `name`, of the endpoint at `url`.
     pub fn new(url: String, name: &'static str) -> Self {
-        Self { http: reqwest::Client::new(), url, name, next: AtomicU64::new(1) }
+        Self { http: reqwest::Client::new(), url, name, token: None, workspace: None, next: AtomicU64::new(1) }
+    }
+
+    /// The same, showing a bearer token.
+    #[must_use]
+    pub fn with_token(self, token: Option<SecretString>) -> Self {
+        Self { token, ..self }
+    }
+
+    /// The same, in the workspace of that name.
+    #[must_use]
+    pub fn in_workspace(self, name: String) -> Self {
+        Self { workspace: Some(name), ..self }
     }
 
     /// Calls a tool and answers its result; `on_progress` hears what comes on the way.
@@ -33,24 +48,36 @@ impl Client {
         arguments: Value,
         on_progress: &mut (dyn FnMut(&str) + Send),
     ) -> anyhow::Result<Value> {
+        self.exchange("tools/call", json!({"name": tool, "arguments": arguments}), on_progress).await
+    }
+
+    /// Sends a request and answers its result.
+    ///
+    /// # Errors
+    /// When the gateway can't be reached or answers a protocol error.
+    pub async fn request(&self, method: &str, params: Value) -> anyhow::Result<Value> {
+        self.exchange(method, params, &mut |_| {}).await
+    }
+
+    async fn exchange(
+        &self,
+        method: &str,
+        mut params: Value,
+        on_progress: &mut (dyn FnMut(&str) + Send),
+    ) -> anyhow::Result<Value> {
         let id = self.next.fetch_add(1, Ordering::Relaxed);
-        let meta = json!({
+        params["_meta"] = json!({
             "progressToken": id,
             "io.modelcontextprotocol/protocolVersion": VERSION,
             "io.modelcontextprotocol/clientCapabilities": {},
             "io.modelcontextprotocol/clientInfo": {"name": self.name, "version": env!("CARGO_PKG_VERSION")},
         });
-        let params = json!({"name": tool, "arguments": arguments, "_meta": meta});
-        let request = self
-            .http
-            .post(&self.url)
-            .header("accept", "application/json, text/event-stream")
-            .header("mcp-protocol-version", VERSION)
-            .header("mcp-method", "tools/call")
-            .header("mcp-name", tool)
-            .json(&json!({"jsonrpc": "2.0", "id": id, "method": "tools/call", "params": params}));
-        let response = request.send().await.context("the gateway can't be reached")?;
-        let mut messages = Messages { response, buffer: Vec::new() };
+        let body = json!({"jsonrpc": "2.0", "id": id, "method": method, "params": params});
+        let response = self.post(method, &body).send().await.context("the gateway can't be reached")?;
+        let (status, mut messages) = (response.status(), Messages { response, buffer: Vec::new() });
+        if status == reqwest::StatusCode::UNAUTHORIZED {
+            bail!("the gateway refused the token: set CELLGATE_TOKEN, or --token-file, to one that it knows");
+        }
         while let Some(message) = messages.next().await? {
             if message["method"] == "notifications/progress" {
                 on_progress(message["params"]["message"].as_str().unwrap_or_default());
@@ -60,7 +87,27 @@ impl Client {
                 return Ok(message["result"].clone());
             }
         }
-        bail!("the gateway closed the connection without an answer")
+        bail!("what answers there (HTTP {}) is not an MCP server that speaks {VERSION}", status.as_u16())
+    }
+
+    fn post(&self, method: &str, body: &Value) -> RequestBuilder {
+        let mut request = self
+            .http
+            .post(&self.url)
+            .header("accept", "application/json, text/event-stream")
+            .header("mcp-protocol-version", VERSION)
+            .header("mcp-method", method)
+            .json(body);
+        if let Some(name) = body["params"]["name"].as_str() {
+            request = request.header("mcp-name", name);
+        }
+        if let Some(token) = &self.token {
+            request = request.bearer_auth(token.expose_secret());
+        }
+        if let Some(workspace) = &self.workspace {
+            request = request.header("cellgate-workspace", workspace);
+        }
+        request
     }
 }
 

@@ -207,7 +207,11 @@ impl Settings {
         Ok(Access { token, allowed_hosts: self.allowed_hosts.clone(), allowed_origins: self.allowed_origins.clone() })
     }
 
-    fn token(&self) -> anyhow::Result<Option<SecretString>> {
+    /// The one bearer token, which callers show.
+    ///
+    /// # Errors
+    /// When its file can't be read, or it is empty.
+    pub fn token(&self) -> anyhow::Result<Option<SecretString>> {
         let text = match (&self.token_file, std::env::var("CELLGATE_TOKEN")) {
             (Some(file), _) => return secret_in(file).map(Some),
             (None, Ok(text)) => text,

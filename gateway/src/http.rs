@@ -7,6 +7,7 @@ mod auth;
 mod envelope;
 mod health;
 mod metrics;
+mod outbound;
 mod sessions;
 
 use std::net::SocketAddr;
@@ -21,7 +22,9 @@ use rmcp::transport::streamable_http_server::session::local::LocalSessionManager
 use rmcp::transport::streamable_http_server::{StreamableHttpServerConfig, StreamableHttpService};
 use secrecy::SecretString;
 use tokio::net::TcpListener;
+use tokio::time::timeout;
 use tokio_util::sync::CancellationToken;
+use tokio_util::task::TaskTracker;
 
 use crate::database::Database;
 use crate::mcp::Gateway;
@@ -66,8 +69,9 @@ impl Server {
     /// When the listener or the database fails.
     pub async fn serve(self, listener: TcpListener, stop: CancellationToken) -> anyhow::Result<()> {
         metrics::record();
-        let closing = CancellationToken::new();
+        let (closing, answers) = (CancellationToken::new(), TaskTracker::new());
         let app = self.router(listener.local_addr()?, &closing)?;
+        let app = app.layer(middleware::from_fn_with_state(answers.clone(), outbound::follow));
         let listener = listener.tap_io(|stream| {
             // Small answers must not wait for an acknowledgement; a socket without the option is slower, not wrong.
             let _ = stream.set_nodelay(true);
@@ -78,7 +82,11 @@ impl Server {
             stop.cancelled().await;
             self.gateway.workspaces().fleet().refuse_launches();
             self.gateway.drain(self.drain).await;
+            answers.close();
+            // Whoever doesn't read its answer is not waited for.
+            let _ = timeout(LAST_WORDS, answers.wait()).await;
             closing.cancel();
+            // Those who only listen; then the server ends by itself.
             tokio::time::sleep(LAST_WORDS).await;
         };
         tokio::select! {

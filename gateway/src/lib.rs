@@ -6,6 +6,7 @@
 
 pub mod answer;
 pub mod audit;
+pub mod check;
 pub mod cli;
 pub mod client;
 pub mod config;

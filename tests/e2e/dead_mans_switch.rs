@@ -83,6 +83,14 @@ async fn a_sandbox_that_nobody_uses_ends_itself_with_what_left_it() {
     let gone = || sleeping(98_731).is_empty() && sleeping(98_732).is_empty();
     eventually("its children end with it", Duration::from_secs(10), gone).await;
     assert_eq!(left.reason(), "it was not used for 2 s\n");
+    let next = Start::default().data(left.data.path()).serve();
+    let client = left.client.at(next.url());
+    let gone = client.call("execute_code", json!({"code": "1"})).await.refused(&["sandbox.gone"]);
+    assert!(
+        gone.text().contains("it was not used for 2 s") && gone.text().contains("files are kept"),
+        "{}",
+        gone.text()
+    );
 }
 
 #[tokio::test]
@@ -106,14 +114,14 @@ async fn an_expired_sandbox_ends_itself_though_its_kernel_is_busy() {
 #[tokio::test]
 async fn a_living_gateway_tells_jupyter_of_uses_that_it_does_not_see() {
     let left = Left::launched("4", json!({})).await;
-    left.run("kept = 'kept'").await;
-    // Longer than idle time and grace.
+    let jupyter = marked(left.data.path())[0].pid;
+    // Without a kernel, whose connection would be a use; for longer than idle time and grace.
     let begun = Instant::now();
     while begun.elapsed() < Duration::from_secs(20) {
         left.client.call("use_sandbox", json!({"sandbox_name": "box"})).await.ok();
         tokio::time::sleep(Duration::from_millis(200)).await;
     }
-    assert_eq!(left.run("print(kept)").await.trim(), "kept");
+    assert!(marked(left.data.path()).iter().any(|process| process.pid == jupyter), "it ended itself");
 }
 
 #[tokio::test]

@@ -1,12 +1,10 @@
 //! Parts that break under a running gateway.
 
-use std::path::Path;
-use std::process::Command;
 use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
 
-use crate::harness::{Client, Gateway, marked, not_run, read_json, validate_notebook};
+use crate::harness::{Client, Gateway, SmallDisk, marked, not_run, read_json, validate_notebook};
 
 const LAUNCH: Duration = Duration::from_secs(900);
 
@@ -69,34 +67,12 @@ async fn a_jupyter_that_dies_during_a_run_is_told_within_ten_seconds() {
         .await;
 }
 
-/// A small file system that is unmounted when the test ends.
-struct SmallDisk<'a>(&'a Path);
-
-impl<'a> SmallDisk<'a> {
-    fn mount(at: &'a Path) -> Result<Self, String> {
-        let output = Command::new("mount").args(["-t", "tmpfs", "-o", "size=512k", "cellgate-test"]).arg(at).output();
-        match output {
-            Ok(output) if output.status.success() => Ok(Self(at)),
-            Ok(output) => {
-                Err(format!("a file system can't be mounted here: {}", String::from_utf8_lossy(&output.stderr).trim()))
-            }
-            Err(error) => Err(format!("there is no mount command: {error}")),
-        }
-    }
-}
-
-impl Drop for SmallDisk<'_> {
-    fn drop(&mut self) {
-        let _ = Command::new("umount").arg("-l").arg(self.0).status();
-    }
-}
-
 #[tokio::test]
 async fn on_a_full_disk_an_edit_says_so_and_the_file_stays_whole() {
     let gateway = Gateway::start();
     let files = gateway.files("full");
     std::fs::create_dir_all(&files).expect("a folder");
-    let _disk = match SmallDisk::mount(&files) {
+    let disk = match SmallDisk::mount(&files, 512) {
         Ok(disk) => disk,
         Err(reason) => return not_run("on_a_full_disk_an_edit_says_so_and_the_file_stays_whole", &reason),
     };
@@ -106,7 +82,7 @@ async fn on_a_full_disk_an_edit_says_so_and_the_file_stays_whole() {
     client.call("insert_cell", json!({"cell_index": 0, "cell_type": "code", "cell_source": "print('ran')"})).await.ok();
     let file = files.join("n.ipynb");
     let before = read_json(&file);
-    fill(&files.join("filler"));
+    disk.fill();
 
     let source = "y".repeat(100_000);
     let refused = client.call("insert_cell", json!({"cell_index": 0, "cell_type": "raw", "cell_source": source})).await;
@@ -121,19 +97,10 @@ async fn on_a_full_disk_an_edit_says_so_and_the_file_stays_whole() {
     assert!(said.contains("disk") || said.contains("space") || !ran.is_error(), "{said}");
     validate_notebook(&file);
 
-    std::fs::remove_file(files.join("filler")).expect("it can be removed");
+    disk.free();
     client.call("insert_cell", json!({"cell_index": 0, "cell_type": "raw", "cell_source": source})).await.ok();
     validate_notebook(&file);
     assert!(gateway.is_up());
-}
-
-/// Writes until nothing more fits.
-fn fill(path: &Path) {
-    use std::io::Write as _;
-    let mut file = std::fs::File::create(path).expect("a file");
-    for size in [64 * 1024, 4096, 1] {
-        while file.write_all(&vec![0; size]).is_ok() {}
-    }
 }
 
 #[tokio::test]

@@ -77,6 +77,36 @@ impl Client {
         client
     }
 
+    /// The same client, with its session if it has one, at another address: it doesn't greet again.
+    pub(crate) fn at(&self, url: &str) -> Self {
+        let Inner { http, era, name, token, session, next, hello, .. } = &*self.0;
+        Self(Arc::new(Inner {
+            http: http.clone(),
+            url: url.to_owned(),
+            era: *era,
+            name: name.clone(),
+            token: token.clone(),
+            session: session.clone(),
+            next: AtomicU64::new(next.load(Ordering::Relaxed)),
+            hello: hello.clone(),
+        }))
+    }
+
+    /// Ends its session.
+    pub(crate) async fn end_session(&self) {
+        let request = self.0.http.delete(&self.0.url).header("mcp-protocol-version", self.0.era.version());
+        let request = request.header("mcp-session-id", self.session().expect("a session"));
+        let response = request.send().await.expect("the gateway answers");
+        assert!(response.status().is_success(), "{}", response.status());
+    }
+
+    /// The HTTP status of a tool's call.
+    pub(crate) async fn status_of(&self, tool: &str) -> StatusCode {
+        let params = json!({"name": tool, "arguments": {}});
+        let message = json!({"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": params});
+        self.0.post("tools/call", &message).send().await.expect("the gateway answers").status()
+    }
+
     /// What the server said about itself: the result of `initialize` or `server/discover`.
     pub(crate) fn hello(&self) -> &Value {
         &self.0.hello

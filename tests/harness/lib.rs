@@ -6,6 +6,7 @@
 mod check;
 mod client;
 mod desk;
+mod disk;
 mod files;
 mod gateway;
 mod jupyter;
@@ -18,6 +19,7 @@ mod wait;
 pub(crate) use check::contract_tools;
 pub(crate) use client::{Client, Era, Running};
 pub(crate) use desk::{Desk, shared};
+pub(crate) use disk::SmallDisk;
 pub(crate) use files::{case, read_json, sources};
 pub(crate) use gateway::{Gateway, Start};
 pub(crate) use jupyter::ForeignJupyter;

@@ -1,5 +1,6 @@
 //! An MCP client over a gateway's standard streams.
 
+use std::path::{Path, PathBuf};
 use std::process::Stdio as Streams;
 use std::time::Duration;
 
@@ -17,18 +18,28 @@ pub(crate) struct Stdio {
     input: Option<ChildStdin>,
     output: Lines<BufReader<ChildStdout>>,
     next: u64,
-    data: TempDir,
+    data: PathBuf,
+    /// Its own data directory, if it has one.
+    directory: Option<TempDir>,
 }
 
 impl Stdio {
-    /// Starts `cellgate stdio`, with its logs as loud as they get, and initializes.
+    /// Starts `cellgate stdio` on a data directory of its own.
     pub(crate) async fn start() -> Self {
-        let data = TempDir::new().expect("a temporary directory");
-        let mut command = Command::from(Start::default().data(data.path()).env("RUST_LOG", "trace").command("stdio"));
+        let directory = TempDir::new().expect("a temporary directory");
+        let mut stdio = Self::start_in(directory.path()).await;
+        stdio.directory = Some(directory);
+        stdio
+    }
+
+    /// Starts `cellgate stdio`, with its logs as loud as they get, and initializes.
+    pub(crate) async fn start_in(data: &Path) -> Self {
+        let data = data.to_owned();
+        let mut command = Command::from(Start::default().data(&data).env("RUST_LOG", "trace").command("stdio"));
         command.stdin(Streams::piped()).stdout(Streams::piped()).stderr(Streams::null()).kill_on_drop(true);
         let mut child = command.spawn().expect("the gateway starts");
         let output = BufReader::new(child.stdout.take().expect("piped")).lines();
-        let mut stdio = Self { input: child.stdin.take(), output, child, next: 1, data };
+        let mut stdio = Self { input: child.stdin.take(), output, child, next: 1, data, directory: None };
         let client = json!({"name": "cellgate-tests", "version": "1"});
         let params = json!({"protocolVersion": "2025-11-25", "capabilities": {}, "clientInfo": client});
         let hello = stdio.request("initialize", params).await;
@@ -38,8 +49,8 @@ impl Stdio {
     }
 
     /// Its data directory.
-    pub(crate) fn data(&self) -> &std::path::Path {
-        self.data.path()
+    pub(crate) fn data(&self) -> &Path {
+        &self.data
     }
 
     /// Calls a tool and waits for its checked answer.
@@ -63,6 +74,11 @@ impl Stdio {
             }
         };
         tokio::time::timeout(Duration::from_secs(900), answer).await.expect("an answer in time")
+    }
+
+    /// Ends it at once.
+    pub(crate) async fn kill(&mut self) {
+        self.child.kill().await.expect("it can be killed");
     }
 
     /// Closes standard input and waits for the end that it should bring.

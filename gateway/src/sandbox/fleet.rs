@@ -114,6 +114,8 @@ pub struct Fleet {
     /// One launch or termination of a name at a time.
     names: Mutex<HashMap<(Owner, String), NameLock>>,
     looked_at: Mutex<HashSet<String>>,
+    /// What the first look found of sandboxes that don't go on.
+    found: Mutex<HashMap<SandboxId, (Status, String)>>,
     /// True once it is decided what becomes of everything that dead gateways left.
     settled: watch::Sender<bool>,
     stop: CancellationToken,
@@ -159,6 +161,7 @@ impl Fleet {
             unwritten: Mutex::default(),
             names: Mutex::default(),
             looked_at: Mutex::default(),
+            found: Mutex::default(),
             settled: watch::Sender::new(false),
             stop: CancellationToken::new(),
         })
@@ -290,11 +293,11 @@ impl Fleet {
         if let Some(ended) = unwritten.iter().find(|ended| ended.id == record.id) {
             return ended.clone();
         }
-        // Looked after here, written down as running, and not among those that run.
-        if record.instance == self.instance.id() && record.status == Status::Running {
-            let reason = Some("nothing of it was found after a restart".to_owned());
-            return Record { status: Status::Lost, status_reason: reason, ..record };
+        // Looked after here, alive on record, and not among those that run: its end is not written down yet.
+        let found = self.found().get(&record.id).cloned();
+        match found.filter(|_| record.status.is_live()) {
+            Some((status, reason)) => Record { status, status_reason: Some(reason), ..record },
+            None => record,
         }
-        record
     }
 }

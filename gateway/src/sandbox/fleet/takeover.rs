@@ -4,7 +4,7 @@
 //! Nothing is removed before it was looked at twice, a second apart. What can't be told for sure is left
 //! as it is, logged and counted.
 
-use std::collections::HashSet;
+use std::collections::{HashMap, HashSet};
 use std::sync::{Arc, MutexGuard, PoisonError};
 use std::time::Duration;
 
@@ -46,6 +46,7 @@ impl Fleet {
             if let Some(record) = self.taken_over(record)
                 && let Some(cause) = self.adopt(&record).await
             {
+                self.found().insert(record.id.clone(), (cause.status(), cause.reason()));
                 left.records.push((record, cause));
             }
         }
@@ -61,7 +62,9 @@ impl Fleet {
         for (record, cause) in std::mem::take(&mut left.records) {
             let lock = self.name_lock(&record.owner, &record.name);
             let _one_at_a_time = lock.lock().await;
+            let id = record.id.clone();
             self.remove(record, cause).await;
+            self.found().remove(&id);
         }
         let orphans = if left.orphans.is_empty() { HashSet::new() } else { self.orphans(&left.dead).await };
         for id in orphans.intersection(&left.orphans) {
@@ -116,7 +119,7 @@ impl Fleet {
             };
         }
         let Ok(provider) = self.provider(&record.variant) else {
-            self.unclear(record.id.as_str(), "there is no such provider here");
+            self.left_alone(record, "there is no such provider here");
             return None;
         };
         match provider.adopt(&record.id, record.backend.as_deref()).await {
@@ -125,7 +128,7 @@ impl Fleet {
                 Some(Cause::Lost(reason.unwrap_or_else(|| "it ended while no gateway looked after it".to_owned())))
             }
             Found::Unclear(why) => {
-                self.unclear(record.id.as_str(), &why);
+                self.left_alone(record, &why);
                 None
             }
         }
@@ -192,6 +195,16 @@ impl Fleet {
         let Ok(live) = self.records.live() else { return };
         marked.extend(live.into_iter().map(|record| record.instance));
         dead.iter().filter(|instance| !marked.contains(*instance)).for_each(|instance| self.instance.forget(instance));
+    }
+
+    fn left_alone(&self, record: &Record, why: &str) {
+        self.found().insert(record.id.clone(), (Status::Lost, format!("after a restart it was left alone: {why}")));
+        self.unclear(record.id.as_str(), why);
+    }
+
+    /// What the first look found.
+    pub(super) fn found(&self) -> MutexGuard<'_, HashMap<SandboxId, (Status, String)>> {
+        self.found.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     fn unclear(&self, id: &str, why: &str) {
