@@ -108,7 +108,8 @@ async fn serve(settings: &Settings) -> anyhow::Result<()> {
     let listener =
         TcpListener::bind(settings.listen).await.with_context(|| format!("can't listen on {}", settings.listen))?;
     let address = listener.local_addr()?;
-    let reach = Reach { own_machine: settings.listen.ip().is_loopback(), home: Some("anonymous") };
+    let own_machine = settings.listen.ip().is_loopback() && settings.tokens.is_none();
+    let reach = Reach { own_machine, home: Some("anonymous") };
     let service = Service::open(settings, reach).await.map_err(told_apart)?;
     let (fleet, stop) = (service.fleet(), stop_on_signal());
     say(&format!("cellgate {} listening on http://{address}{}", env!("CARGO_PKG_VERSION"), http::ENDPOINT));

@@ -4,14 +4,15 @@
 use std::ffi::OsString;
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::{Context, bail};
-use clap::{Args, Command};
+use clap::{ArgAction, Args, Command};
 use secrecy::SecretString;
 
 use crate::answer::Limits;
-use crate::http::Access;
+use crate::http::{Access, Principals, Tokens};
 use crate::jupyter::Server;
 use crate::points;
 use crate::sandbox::{Attachable, Capacity, FleetConfig, Lifetimes, Pattern};
@@ -48,6 +49,12 @@ pub struct Settings {
     /// File with the bearer token that callers have to show (or its text in the variable `CELLGATE_TOKEN`)
     #[arg(long, env = "CELLGATE_TOKEN_FILE", global = true, value_name = "FILE")]
     pub token_file: Option<PathBuf>,
+    /// File with a line `tenant principal sha256-of-the-token` for each token, read again when it changes
+    #[arg(long, env = "CELLGATE_TOKENS", global = true, value_name = "FILE")]
+    pub tokens: Option<PathBuf>,
+    /// Let others than you launch sandboxes that isolate nothing (variant process)
+    #[arg(long, env = "CELLGATE_ALLOW_UNISOLATED", global = true, value_name = "BOOL", action = ArgAction::Set, num_args = 0..=1, require_equals = true, default_missing_value = "true", default_value_t = false)]
+    pub allow_unisolated: bool,
     /// Host names that clients use besides localhost, comma-separated
     #[arg(long, env = "CELLGATE_ALLOWED_HOSTS", global = true, value_name = "HOSTS", value_delimiter = ',')]
     pub allowed_hosts: Vec<String>,
@@ -85,10 +92,10 @@ pub struct Settings {
     #[arg(long, env = "CELLGATE_LAUNCHES_AT_ONCE", global = true, value_name = "N", default_value_t = 4, value_parser = clap::value_parser!(u64).range(1..=1000))]
     pub launches_at_once: u64,
     /// Whether process sandboxes go on running when the gateway is told to stop, for its next start
-    #[arg(long, env = "CELLGATE_KEEP_SANDBOXES", global = true, value_name = "BOOL", num_args = 0..=1, default_value_t = false, default_missing_value = "true", action = clap::ArgAction::Set)]
+    #[arg(long, env = "CELLGATE_KEEP_SANDBOXES", global = true, value_name = "BOOL", action = ArgAction::Set, num_args = 0..=1, require_equals = true, default_missing_value = "true", default_value_t = false)]
     pub keep_sandboxes: bool,
     /// Whether a sandbox's files are deleted when it ends
-    #[arg(long, env = "CELLGATE_EPHEMERAL", global = true, value_name = "BOOL", num_args = 0..=1, default_value_t = false, default_missing_value = "true", action = clap::ArgAction::Set)]
+    #[arg(long, env = "CELLGATE_EPHEMERAL", global = true, value_name = "BOOL", action = ArgAction::Set, num_args = 0..=1, require_equals = true, default_missing_value = "true", default_value_t = false)]
     pub ephemeral: bool,
     /// Days after their last use until the files of ended sandboxes are deleted [default: kept until `cellgate prune`]
     #[arg(long, env = "CELLGATE_RETENTION", global = true, value_name = "DAYS", value_parser = clap::value_parser!(u64).range(1..=36500))]
@@ -194,17 +201,45 @@ impl Settings {
     /// Who may reach the endpoint.
     ///
     /// # Errors
-    /// When the address can be reached from other machines and there is no token, or the token's
-    /// file can't be read.
+    /// When the address can be reached from other machines without a token or isolation, when both kinds of
+    /// tokens are set, or when a file of theirs can't be used.
     pub fn access(&self) -> anyhow::Result<Access> {
-        let token = self.token()?;
-        if token.is_none() && !self.listen.ip().is_loopback() {
+        let tokens = self.tokens()?;
+        if !self.listen.ip().is_loopback() {
+            self.check_exposed(tokens.is_some())?;
+        }
+        let (allowed_hosts, allowed_origins) = (self.allowed_hosts.clone(), self.allowed_origins.clone());
+        Ok(Access { tokens: tokens.map(Arc::new), allowed_hosts, allowed_origins })
+    }
+
+    fn check_exposed(&self, has_tokens: bool) -> anyhow::Result<()> {
+        if !has_tokens {
             bail!(
-                "{} can be reached from other machines, so callers need a token: set CELLGATE_TOKEN or --token-file, or listen on 127.0.0.1",
+                "{} can be reached from other machines, so callers need a token: set CELLGATE_TOKEN, --token-file or --tokens, or listen on 127.0.0.1",
                 self.listen
             );
         }
-        Ok(Access { token, allowed_hosts: self.allowed_hosts.clone(), allowed_origins: self.allowed_origins.clone() })
+        if !self.may_be_shared() {
+            bail!(
+                "{} can be reached from other machines, and variant 'process' isolates nothing (code in it runs as the gateway's user): choose another --variant, listen on 127.0.0.1, or say --allow-unisolated",
+                self.listen
+            );
+        }
+        Ok(())
+    }
+
+    /// Whether others than the one who runs the gateway may launch sandboxes.
+    fn may_be_shared(&self) -> bool {
+        self.variant != "process" || self.allow_unisolated
+    }
+
+    fn tokens(&self) -> anyhow::Result<Option<Tokens>> {
+        let Some(file) = &self.tokens else { return Ok(self.token()?.as_ref().map(Tokens::single)) };
+        if self.token_file.is_some() || std::env::var_os("CELLGATE_TOKEN").is_some() {
+            bail!("tokens come from one place: set --tokens alone, or one of --token-file and CELLGATE_TOKEN");
+        }
+        let principals = if self.may_be_shared() { Principals::Many } else { Principals::One };
+        Tokens::open(file.clone(), principals).map(Some).map_err(anyhow::Error::msg)
     }
 
     /// The one bearer token, which callers show.

@@ -9,6 +9,7 @@ mod health;
 mod metrics;
 mod outbound;
 mod sessions;
+mod tokens;
 
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -20,11 +21,12 @@ use axum::routing::get;
 use axum::serve::ListenerExt;
 use rmcp::transport::streamable_http_server::session::local::LocalSessionManager;
 use rmcp::transport::streamable_http_server::{StreamableHttpServerConfig, StreamableHttpService};
-use secrecy::SecretString;
 use tokio::net::TcpListener;
 use tokio::time::timeout;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
+
+pub use tokens::{Principals, Tokens};
 
 use crate::database::Database;
 use crate::mcp::Gateway;
@@ -42,8 +44,8 @@ const LOOPBACK: [&str; 3] = ["localhost", "127.0.0.1", "[::1]"];
 /// Who may reach the endpoint, and by which names.
 #[derive(Clone, Default)]
 pub struct Access {
-    /// The bearer token; without one only loopback may be served.
-    pub token: Option<SecretString>,
+    /// The bearer tokens; without any only loopback may be served.
+    pub tokens: Option<Arc<Tokens>>,
     /// Host names that clients use besides loopback's.
     pub allowed_hosts: Vec<String>,
     /// Origins of web pages that may call besides loopback's.
@@ -118,7 +120,7 @@ impl Server {
             .route_service(&format!("{ENDPOINT}/"), service)
             .layer(middleware::from_fn_with_state(sessions, sessions::check))
             .layer(middleware::from_fn(envelope::check))
-            .layer(middleware::from_fn_with_state(auth::Credential::new(self.access.token.clone()), auth::require));
+            .layer(middleware::from_fn_with_state(self.access.tokens.clone(), auth::require));
         Ok(operators.merge(protocol))
     }
 

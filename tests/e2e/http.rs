@@ -157,7 +157,14 @@ fn a_bad_configuration_is_refused_before_anything_starts() {
         (Start::default().data(data.path()).argument("--variant").argument("nonsense"), "nonsense"),
         (Start::default().data(data.path()).argument("--no-such-flag"), "no-such-flag"),
         (Start::default().data(data.path()).env("CELLGATE_LISTEN", "nonsense"), "nonsense"),
-        (Start::default().data(data.path()).argument("--listen").argument("0.0.0.0:0"), "CELLGATE_TOKEN"),
+        (
+            Start::default()
+                .data(data.path())
+                .argument("--listen")
+                .argument("0.0.0.0:0")
+                .argument("--allow-unisolated"),
+            "CELLGATE_TOKEN",
+        ),
     ] {
         let output = start.command("serve").stdin(std::process::Stdio::null()).output().expect("it starts");
         let said = String::from_utf8_lossy(&output.stderr).into_owned();

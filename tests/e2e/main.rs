@@ -4,6 +4,7 @@
 mod harness;
 
 mod arguments;
+mod audit;
 mod case_edits;
 mod case_outputs;
 mod case_runs;
@@ -22,9 +23,11 @@ mod http;
 mod kernels;
 mod listings;
 mod notebooks;
+mod principals;
 mod python_client;
 mod restarts;
 mod sandboxes;
 mod settings;
+mod strangers;
 mod tool_list;
 mod vanishing;
