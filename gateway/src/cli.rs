@@ -110,8 +110,9 @@ async fn serve(settings: &Settings) -> anyhow::Result<()> {
     let address = listener.local_addr()?;
     let own_machine = settings.listen.ip().is_loopback() && settings.tokens.is_none();
     let reach = Reach { own_machine, home: Some("anonymous") };
+    let stop = stop_on_signal()?;
     let service = Service::open(settings, reach).await.map_err(told_apart)?;
-    let (fleet, stop) = (service.fleet(), stop_on_signal());
+    let fleet = service.fleet();
     say(&format!("cellgate {} listening on http://{address}{}", env!("CARGO_PKG_VERSION"), http::ENDPOINT));
     if settings.variant == "process" {
         say("cellgate: process sandboxes isolate nothing: code in them runs as you");
@@ -131,19 +132,20 @@ async fn serve_stdio(settings: &Settings, workspace: Option<&str>) -> anyhow::Re
     telemetry::start(settings.log_format, "cellgate=warn,error,rmcp=off");
     let home = workspace.map(mcp::named);
     let reach = Reach { own_machine: true, home: home.as_deref() };
+    let stop = stop_on_signal()?;
     let service = Service::open(settings, reach).await.map_err(told_apart)?;
     let fleet = service.fleet();
-    let served = stdio::serve(service.gateway, Duration::from_secs(settings.drain), stop_on_signal()).await;
+    let served = stdio::serve(service.gateway, Duration::from_secs(settings.drain), stop).await;
     fleet.shutdown().await;
     served
 }
 
 async fn check(settings: &Settings, check: &Check) -> ExitCode {
-    let (url, token) = match check.endpoint().and_then(|url| Ok((url, settings.token()?))) {
+    let (url, token, stop) = match check.endpoint().and_then(|url| Ok((url, settings.token()?, stop_on_signal()?))) {
         Ok(found) => found,
         Err(error) => return failed(&error, 2),
     };
-    if check.run(url, token, stop_on_signal()).await { ExitCode::SUCCESS } else { ExitCode::FAILURE }
+    if check.run(url, token, stop).await { ExitCode::SUCCESS } else { ExitCode::FAILURE }
 }
 
 async fn doctor(settings: &Settings) -> ExitCode {

@@ -46,8 +46,9 @@ pub async fn run(settings: &Settings) -> anyhow::Result<()> {
     settings.data_dir = Some(folder.clone());
     let listener = TcpListener::bind(("127.0.0.1", 0)).await?;
     let url = format!("http://{}{}", listener.local_addr()?, http::ENDPOINT);
+    let stop = stop_on_signal()?;
     let service = Service::open(&settings, Reach { own_machine: true, home: None }).await?;
-    let (fleet, stop) = (service.fleet(), stop_on_signal());
+    let fleet = service.fleet();
     let server = http::Server {
         gateway: service.gateway,
         database: service.database,

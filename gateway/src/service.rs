@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use anyhow::Context;
+use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio_util::sync::CancellationToken;
 
 use crate::audit::Audit;
@@ -53,28 +54,36 @@ impl Service {
     }
 }
 
-/// Cancelled by Ctrl-C or SIGTERM; the second one ends the process at once.
-pub fn stop_on_signal() -> CancellationToken {
+/// Cancelled by Ctrl-C or SIGTERM, from now on; the second one ends the process at once.
+///
+/// # Errors
+/// When the signals can't be listened for.
+pub fn stop_on_signal() -> std::io::Result<CancellationToken> {
+    // Listened for before anybody hears that the gateway is there.
+    let mut signals =
+        Signals { interrupt: signal(SignalKind::interrupt())?, terminate: signal(SignalKind::terminate())? };
     let stop = CancellationToken::new();
     let signalled = stop.clone();
     tokio::spawn(async move {
-        signal().await;
+        signals.next().await;
         say("cellgate: stopping; sandboxes end first (once more to quit at once)");
         signalled.cancel();
-        signal().await;
+        signals.next().await;
         std::process::exit(130);
     });
-    stop
+    Ok(stop)
 }
 
-async fn signal() {
-    use tokio::signal::unix::{SignalKind, signal};
-    let Ok(mut terminate) = signal(SignalKind::terminate()) else {
-        let _ = tokio::signal::ctrl_c().await;
-        return;
-    };
-    tokio::select! {
-        _ = tokio::signal::ctrl_c() => {}
-        _ = terminate.recv() => {}
+struct Signals {
+    interrupt: Signal,
+    terminate: Signal,
+}
+
+impl Signals {
+    async fn next(&mut self) {
+        tokio::select! {
+            _ = self.interrupt.recv() => {}
+            _ = self.terminate.recv() => {}
+        }
     }
 }

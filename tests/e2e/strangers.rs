@@ -55,7 +55,7 @@ async fn settled(alice: &Client) -> Hers {
     let kernels = alice.call("list_kernels", json!({})).await.ok();
     let of = |value: &Value| value.as_str().expect("a text").to_owned();
     let (id, url) = (of(&listed.get("result")[0]["id"]), of(&listed.get("result")[0]["url"]));
-    let kernel = of(&kernels.get("items")[0][0]);
+    let kernel = of(&kernels.get("items")[0]["ID"]);
     let pair = |hers: &str, nobodys: &str| {
         assert_eq!(hers.len(), nobodys.len());
         [hers.to_owned(), nobodys.to_owned()]
