@@ -1,50 +1,13 @@
-//! The servers that are measured: the gateway, Jupyter itself, and the Python server.
+//! The servers beside the gateway: Jupyter itself, and the Python server.
 
 use std::fs;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::process::Command;
 
-use anyhow::Context;
-
-use super::process::{Process, free_port, is_listening};
+use super::harness::process::{self, Process, free_port, is_listening};
 
 /// The token of the bench's own Jupyter servers.
 pub(crate) const TOKEN: &str = "bench";
-
-/// A gateway of the release profile, with a data directory of its own and the user's cache.
-pub(crate) struct Gateway {
-    process: Process,
-    pub(crate) url: String,
-}
-
-impl Gateway {
-    pub(crate) async fn start(data: &Path) -> anyhow::Result<Self> {
-        fs::create_dir_all(data)?;
-        let mut command = Command::new(env!("CARGO_BIN_EXE_cellgate"));
-        clear(&mut command);
-        command.args(["serve", "--listen", "127.0.0.1:0", "--data-dir"]).arg(data);
-        let log = data.join("gateway.log");
-        let mut process = Process::spawn(command, &log)?;
-        let url = process.wait_for("the gateway listens", || {
-            let said = fs::read_to_string(&log).ok()?;
-            let (_, url) = said.split_once("listening on ")?;
-            url.split_once('\n').map(|(url, _)| url.trim().to_owned())
-        });
-        let url = url.await?;
-        Ok(Self { process, url })
-    }
-
-    /// In megabytes.
-    pub(crate) fn memory(&self) -> anyhow::Result<f64> {
-        self.process.memory()
-    }
-
-    /// The Python that its sandboxes' Jupyter runs with.
-    pub(crate) fn sandbox_python(&self) -> anyhow::Result<PathBuf> {
-        let arguments = self.process.child_with("jupyter")?;
-        arguments.first().map(PathBuf::from).context("the sandbox has a Jupyter")
-    }
-}
 
 /// How a Jupyter of the bench is set up.
 pub(crate) enum Kind {
@@ -66,7 +29,7 @@ impl Jupyter {
         let root = home.join("files");
         fs::create_dir_all(&root)?;
         let mut command = Command::new(python);
-        clear(&mut command);
+        process::clear(&mut command);
         match kind {
             Kind::Sandbox => {
                 let image = Path::new(env!("CARGO_MANIFEST_DIR")).join("sandbox-images/python");
@@ -97,7 +60,7 @@ impl PythonServer {
     pub(crate) async fn start(python: &Path, jupyter: &str, home: &Path) -> anyhow::Result<Self> {
         let port = free_port()?;
         let mut command = Command::new(python.with_file_name("jupyter-mcp-server"));
-        clear(&mut command);
+        process::clear(&mut command);
         command.args(["start", "--transport", "streamable-http", "--insecure-mcp-noauth"]);
         command.args(["--port", &port.to_string(), "--jupyter-url", jupyter, "--jupyter-token", TOKEN]);
         command.env("JUPYTER_MCP_STATEFUL", "true").env("HOME", home);
@@ -109,15 +72,5 @@ impl PythonServer {
     /// In megabytes.
     pub(crate) fn memory(&self) -> anyhow::Result<f64> {
         self.process.memory()
-    }
-}
-
-/// Takes the settings away that the caller's environment may hold.
-fn clear(command: &mut Command) {
-    for (name, _) in std::env::vars_os() {
-        let name = name.to_string_lossy();
-        if ["CELLGATE_", "JUPYTER_", "RUST_LOG"].iter().any(|prefix| name.starts_with(prefix)) {
-            command.env_remove(&*name);
-        }
     }
 }

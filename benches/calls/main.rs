@@ -4,9 +4,8 @@
 mod channel;
 mod contenders;
 mod environment;
-mod mcp;
-mod process;
-mod table;
+#[path = "../harness/mod.rs"]
+mod harness;
 
 use std::time::{Duration, Instant};
 
@@ -16,9 +15,10 @@ use serde_json::{Value, json};
 use tempfile::TempDir;
 
 use channel::Channel;
-use contenders::{Gateway, Jupyter, Kind, PythonServer};
-use mcp::Client;
-use table::{Sample, Table, most};
+use contenders::{Jupyter, Kind, PythonServer};
+use harness::gateway::Gateway;
+use harness::mcp::Client;
+use harness::table::{Sample, Table, most};
 
 const CODE: &str = "1+1";
 const WARM_UP: usize = 20;

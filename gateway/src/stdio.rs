@@ -2,7 +2,6 @@
 
 use std::time::Duration;
 
-use futures_util::FutureExt;
 use rmcp::ServiceExt;
 use tokio_util::sync::CancellationToken;
 
@@ -19,13 +18,20 @@ pub async fn serve(gateway: Gateway, drain: Duration, stop: CancellationToken) -
         running = gateway.serve_with_ct(rmcp::transport::stdio(), closing.clone()) => running?,
         () = stop.cancelled() => return Ok(()),
     };
-    let drained = async {
+    let told = async {
         stop.cancelled().await;
         calls.workspaces().fleet().refuse_launches();
         calls.drain(drain).await;
         closing.cancel();
     };
-    let (ended, ()) = tokio::join!(running.waiting().inspect(|_| stop.cancel()), drained);
+    let waiting = running.waiting();
+    tokio::pin!(waiting);
+    let ended = tokio::select! {
+        ended = &mut waiting => ended,
+        () = told => waiting.await,
+    };
+    // Whoever closed its end hears nothing more: what runs is interrupted, and saved.
+    calls.drain(Duration::ZERO).await;
     ended?;
     Ok(())
 }

@@ -273,8 +273,8 @@ impl Code {
             ),
             Self::SandboxLimit => (
                 "sandbox.limit",
-                "You have as many sandboxes as you may have.",
-                "End one with `terminate_sandbox`; `list_sandboxes` names them.",
+                "There are as many sandboxes as there may be, of yours or of everyone together.",
+                "End one of yours with `terminate_sandbox`; `list_sandboxes` names them. Or try again later.",
             ),
             _ => (
                 "sandbox.none",

@@ -32,7 +32,9 @@ pub enum FleetError {
         names: String,
     },
     /// There are as many as the operator allows in all.
-    #[error("The limit of sandboxes for everyone together ({0}) is reached: terminate one of yours, or try again when others have ended.")]
+    #[error(
+        "The limit of sandboxes for everyone together ({0}) is reached: terminate one of yours, or try again when others have ended."
+    )]
     Full(usize),
     /// A longer life than the operator allows.
     #[error("{wish} {asked} is more than the {ceiling} that are allowed here: ask for at most that.")]

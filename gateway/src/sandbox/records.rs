@@ -96,6 +96,13 @@ impl Records {
         self.0.with(|connection| put(connection, record))
     }
 
+    /// Writes down when a sandbox was last used, if it runs.
+    pub(super) fn used(&self, id: &SandboxId, at: Timestamp) -> rusqlite::Result<()> {
+        let sql = "UPDATE sandboxes SET last_activity_at = :at WHERE id = :id AND status = 'running'";
+        let used = named_params! {":at": at.to_string(), ":id": id.as_str()};
+        self.0.with(|connection| connection.prepare_cached(sql)?.execute(used).map(drop))
+    }
+
     /// Writes down that a sandbox is to end, and why. The first wish stands.
     pub(super) fn wish(&self, id: &SandboxId, end: Status, reason: &str) -> rusqlite::Result<()> {
         let sql = format!(

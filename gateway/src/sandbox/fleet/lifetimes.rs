@@ -17,6 +17,8 @@ const LAG: u32 = 4;
 const TELL_LIMIT: Duration = Duration::from_secs(5);
 /// So many looks are between two at the other gateways.
 const SIBLINGS_EVERY: u64 = 5;
+/// So many looks are between two times that activity is written down.
+const WRITE_EVERY: u64 = 60;
 
 /// What the operator decided about lifetimes.
 #[derive(Clone, Copy, Debug)]
@@ -77,10 +79,25 @@ pub(super) async fn watch(fleet: Weak<Fleet>) {
             fleet.look_at(sandbox, wished)
         });
         join_all(looks).await;
+        if look.is_multiple_of(WRITE_EVERY) {
+            fleet.write_activity();
+        }
     }
 }
 
 impl Fleet {
+    /// Writes down when sandboxes were last used, for siblings, commands and the next start.
+    fn write_activity(&self) {
+        let live: Vec<_> = self.live().values().cloned().collect();
+        let limit = LOOK * u32::try_from(WRITE_EVERY).unwrap_or(u32::MAX);
+        let records = live.iter().map(|sandbox| sandbox.record());
+        for record in records.filter(|record| is_recent(record.last_activity_at, Timestamp::now(), 2 * limit)) {
+            if let Err(error) = self.records.used(&record.id, record.last_activity_at) {
+                tracing::error!(sandbox = %record.id, %error, "a record can't be written");
+            }
+        }
+    }
+
     async fn look_at(&self, sandbox: &Arc<Sandbox>, wished: Option<Cause>) {
         let cause = match wished {
             Some(cause) => Some(cause),

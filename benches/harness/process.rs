@@ -42,6 +42,13 @@ impl Process {
         }
     }
 
+    /// Ends it at once, as the kernel's out-of-memory killer would.
+    pub(crate) fn kill(&mut self) -> anyhow::Result<()> {
+        self.0.kill()?;
+        self.0.wait()?;
+        Ok(())
+    }
+
     /// The memory it holds, in megabytes (`VmRSS`).
     pub(crate) fn memory(&self) -> anyhow::Result<f64> {
         let status = fs::read_to_string(format!("/proc/{}/status", self.0.id()))?;
@@ -80,6 +87,16 @@ impl Drop for Process {
         }
         let _ = self.0.kill();
         let _ = self.0.wait();
+    }
+}
+
+/// Takes the settings away that the caller's environment may hold.
+pub(crate) fn clear(command: &mut Command) {
+    for (name, _) in std::env::vars_os() {
+        let name = name.to_string_lossy();
+        if ["CELLGATE_", "JUPYTER_", "RUST_LOG"].iter().any(|prefix| name.starts_with(prefix)) {
+            command.env_remove(&*name);
+        }
     }
 }
 
