@@ -4,6 +4,7 @@
 //! person's never move each other's. Nothing here is process-global.
 
 mod caller;
+mod cell_ids;
 mod document;
 mod execution;
 mod failure;
@@ -74,11 +75,13 @@ impl Workspaces {
     /// # Errors
     /// When the database can't be used.
     pub fn open(fleet: Arc<Fleet>, policy: Policy, database: Arc<Database>) -> rusqlite::Result<Self> {
+        cell_ids::forget_old(&database)?;
+        let documents = Documents::new(Arc::clone(&database));
         let pointers = Pointers::open(database)?;
         for instance in pointers.instances(PROCESS)?.iter().filter(|instance| !fleet.is_instance_alive(instance)) {
             pointers.forget_named(&format!("{PROCESS}{instance}"))?;
         }
-        Ok(Self { fleet, documents: Documents::default(), policy, pointers, open: Mutex::default() })
+        Ok(Self { fleet, documents, policy, pointers, open: Mutex::default() })
     }
 
     /// The sandboxes behind all workspaces.

@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 use sha2::{Digest as _, Sha256};
 use tempfile::TempDir;
 
-use crate::harness::{Client, Era, ForeignJupyter, Start, eventually, marked, mentioning};
+use crate::harness::{Client, Era, ForeignJupyter, Start, eventually, marked, mentioning, sandbox_token};
 
 const LAUNCH: Duration = Duration::from_secs(900);
 
@@ -112,17 +112,6 @@ async fn each_event_is_told_once_and_no_secret_is_anywhere() {
     assert_eq!(ended.len(), 1, "{events:#?}");
     assert_eq!((&ended[0]["cause"], &ended[0]["sandbox"]), (&json!("owner"), &id));
     assert!(ended[0]["request"].is_string());
-}
-
-/// The token of a sandbox, derived as the gateway does it: HMAC-SHA-256 of `token`, NUL, `id/1` with the master key.
-fn sandbox_token(data: &Path, id: &str) -> String {
-    use hmac::Mac as _;
-    let key = std::fs::read_to_string(data.join("master.key")).expect("the master key");
-    let key: Vec<u8> =
-        (0..32).map(|at| u8::from_str_radix(&key[2 * at..2 * at + 2], 16).expect("hexadecimal digits")).collect();
-    let mut mac = hmac::Hmac::<Sha256>::new_from_slice(&key).expect("any length");
-    mac.update(format!("token\0{id}/1").as_bytes());
-    format!("{:x}", mac.finalize().into_bytes())
 }
 
 #[tokio::test]

@@ -5,7 +5,7 @@ use std::time::Duration;
 use serde_json::{Value, json};
 use tempfile::TempDir;
 
-use crate::harness::{Client, Gateway, Start, eventually, marked};
+use crate::harness::{Client, Era, ForeignJupyter, Gateway, Start, eventually, marked, sandbox_token, shared};
 
 const LAUNCH: Duration = Duration::from_secs(900);
 
@@ -103,4 +103,59 @@ async fn files_that_nobody_used_for_as_long_as_they_are_kept_are_deleted_at_the_
     eventually("the old files are deleted", Duration::from_secs(20), || !workspaces.join("old").exists()).await;
     assert!(workspaces.join("new/f").exists() && workspaces.join("used/f").exists());
     drop((gateway, next));
+}
+
+#[tokio::test]
+async fn a_persons_connection_keeps_a_sandbox_and_its_end_does_not() {
+    let (gateway, client) = launched(Start::default().env("CELLGATE_IDLE_TIMEOUT", "3")).await;
+    let ran = client.call("execute_code", json!({"code": "1"})).await.ok();
+    let kernel = ran.get("kernel_id").as_str().expect("an id").to_owned();
+    let listed = client.call("list_sandboxes", json!({})).await.ok();
+    let record = listed.get("result")[0].clone();
+    let token = sandbox_token(gateway.data(), record["id"].as_str().expect("an id"));
+    let url = record["url"].as_str().expect("a url").replace("http://", "ws://");
+    let channels = format!("{url}api/kernels/{kernel}/channels?token={token}");
+    let (person, _) = tokio_tungstenite::connect_async(channels).await.expect("a person connects");
+    // Not a wait for something: twice the idle time has to pass without an end.
+    tokio::time::sleep(Duration::from_secs(8)).await;
+    assert!(!marked(gateway.data()).is_empty(), "it ended under a person's hands");
+    drop(person);
+    eventually("it ends unused", Duration::from_secs(20), || marked(gateway.data()).is_empty()).await;
+}
+
+#[tokio::test]
+async fn away_from_ones_own_machine_only_what_the_operator_lists_is_attached() {
+    let desk = crate::harness::Desk::new().await;
+    let foreign = ForeignJupyter::start(shared().data()).await;
+    drop(desk);
+    let serve = |listed: &str| {
+        let start = Start::default().env("CELLGATE_TOKEN", "t").argument("--allow-unisolated=true");
+        let start = if listed.is_empty() { start } else { start.env("CELLGATE_ATTACHABLE", listed) };
+        start.listen("0.0.0.0:0").serve()
+    };
+    let local = foreign.url().replace("127.0.0.1", "localhost");
+    for (listed, url, allowed) in [
+        ("", foreign.url(), false),
+        ("lab.example.org,127.0.0.2", foreign.url(), false),
+        ("127.0.0.1:1", foreign.url(), false),
+        ("localhost", &local, false),
+        (foreign.name(), foreign.url(), true),
+    ] {
+        let gateway = serve(listed);
+        let url_here = gateway.url().replace("0.0.0.0", "127.0.0.1");
+        let client = Client::connect_as(&url_here, Era::Modern, "t", Some("t")).await;
+        let attach = json!({"jupyter_url": url, "jupyter_token": foreign.token()});
+        let by_launch = json!({
+            "sandbox_name": "x", "variant": "jupyter-server", "server_url": url, "token": foreign.token()
+        });
+        for (tool, arguments) in [("connect_to_jupyter", attach), ("launch_sandbox", by_launch)] {
+            let reply = client.call(tool, arguments).await;
+            if allowed {
+                reply.ok();
+                client.call("execute_code", json!({"code": "1"})).await.ok();
+            } else {
+                reply.refused(&["forbidden"]).says("operator allows");
+            }
+        }
+    }
 }

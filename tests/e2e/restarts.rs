@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 use tempfile::TempDir;
 
 use crate::harness::{
-    Client, Desk, Era, ForeignJupyter, Gateway, SmallDisk, Start, Stdio, eventually, marked, not_run, shared,
+    Client, Desk, Era, ForeignJupyter, Gateway, Process, SmallDisk, Start, Stdio, eventually, marked, not_run, shared,
 };
 
 const LAUNCH: Duration = Duration::from_secs(900);
@@ -256,4 +256,54 @@ async fn on_a_full_disk_a_sandbox_ends_all_the_same_and_its_name_is_free_later()
     disk.free();
     launch(&client, "box").await;
     assert_eq!(record(&client, "box").await["status"], "running");
+}
+
+#[tokio::test]
+async fn what_no_record_tells_of_is_left_alone_logged_and_counted() {
+    let data = TempDir::new().expect("a directory");
+    let gateway = Start::default().data(data.path()).serve();
+    let client = Client::connect(gateway.url()).await;
+    launch(&client, "known").await;
+    let id = launch(&client, "unknown").await["id"].as_str().expect("an id").to_owned();
+    gateway.kill();
+    let records = rusqlite::Connection::open(data.path().join("cellgate.db")).expect("the records");
+    records.execute("DELETE FROM sandboxes WHERE id = ?1", [&id]).expect("its record is lost");
+    drop(records);
+    let next = Start::default().data(data.path()).serve();
+    let client = client.at(next.url());
+    client.call("execute_code", json!({"code": "1", "sandbox_name": "known"})).await.ok();
+    eventually("it is logged", Duration::from_secs(10), || next.log().contains(&id)).await;
+    let metrics =
+        reqwest::get(format!("{}/metrics", next.origin())).await.expect("an answer").text().await.expect("text");
+    assert!(metrics.contains("cellgate_unclear_total 1"), "{metrics}");
+    assert!(next.end_by("TERM").await.success());
+    let left = marked(data.path());
+    assert!(left.iter().any(|process| process.command.contains(&id)), "{left:?}");
+    assert!(left.iter().all(|process| !process.command.contains("known")), "{left:?}");
+    left.iter().for_each(Process::kill);
+}
+
+#[tokio::test]
+async fn ids_of_cells_that_their_file_does_not_store_keep_working_over_a_restart_and_a_new_life() {
+    let data = TempDir::new().expect("a directory");
+    let mut gateway = Start::default().data(data.path()).serve();
+    let mut client = Client::connect(gateway.url()).await;
+    launch(&client, "box").await;
+    std::fs::copy(case("01_v44_no_ids.ipynb"), gateway.files("box").join("old.ipynb")).expect("copied");
+    client.call("use_notebook", json!({"notebook_name": "n", "notebook_path": "old.ipynb"})).await.ok();
+    let cells = async |client: &Client| {
+        let read = client.call("read_notebook", json!({"notebook_name": "n"})).await.ok();
+        let cells = read.get("cells").as_array().expect("cells").clone();
+        cells.iter().map(|cell| cell["id"].as_str().expect("an id").to_owned()).collect::<Vec<_>>()
+    };
+    let before = cells(&client).await;
+    for signal in ["KILL", "TERM"] {
+        gateway.signal(signal);
+        eventually("the gateway ends", Duration::from_secs(20), || !gateway.is_up()).await;
+        gateway = Start::default().data(data.path()).serve();
+        client = client.at(gateway.url());
+        launch(&client, "box").await;
+        assert_eq!(cells(&client).await, before, "after {signal}");
+        client.call("read_cell", json!({"cell_id": before[0]})).await.ok();
+    }
 }

@@ -27,9 +27,16 @@ pub(crate) struct Start {
     data: Option<PathBuf>,
     arguments: Vec<String>,
     environment: Vec<(String, String)>,
+    listen: Option<String>,
 }
 
 impl Start {
+    /// On another address than a free port of 127.0.0.1.
+    pub(crate) fn listen(mut self, address: &str) -> Self {
+        self.listen = Some(address.to_owned());
+        self
+    }
+
     /// On a data directory that outlives it.
     pub(crate) fn data(mut self, data: &Path) -> Self {
         self.data = Some(data.to_owned());
@@ -71,7 +78,12 @@ impl Start {
             self.data.get_or_insert_with(|| directory.as_ref().map(TempDir::path).expect("made above").to_owned());
         let data = data.clone();
         let mut command = self.command("serve");
-        command.args(["--listen", "127.0.0.1:0"]).stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
+        command
+            .arg("--listen")
+            .arg(self.listen.as_deref().unwrap_or("127.0.0.1:0"))
+            .stdin(Stdio::null())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped());
         let mut child = command.spawn().expect("the gateway starts");
         let log = Arc::<Mutex<Vec<String>>>::default();
         let (said, address) = mpsc::channel();

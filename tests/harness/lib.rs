@@ -14,6 +14,7 @@ mod processes;
 mod python;
 mod reply;
 mod stdio;
+mod token;
 mod wait;
 
 pub(crate) use check::contract_tools;
@@ -27,4 +28,5 @@ pub(crate) use processes::{Process, marked, mentioning};
 pub(crate) use python::{run_python, validate_notebook};
 pub(crate) use reply::Reply;
 pub(crate) use stdio::Stdio;
+pub(crate) use token::sandbox_token;
 pub(crate) use wait::{eventually, not_run};

@@ -31,3 +31,14 @@ CREATE TABLE sessions (
     state TEXT,
     used_at TEXT NOT NULL
 ) STRICT, WITHOUT ROWID;
+
+-- The ids that cells go by where their notebook stores none (before nbformat 4.5).
+CREATE TABLE cell_ids (
+    tenant TEXT NOT NULL,
+    principal TEXT NOT NULL,
+    sandbox TEXT NOT NULL,
+    path TEXT NOT NULL,
+    ids TEXT NOT NULL,
+    used_at TEXT NOT NULL,
+    PRIMARY KEY (tenant, principal, sandbox, path)
+) STRICT, WITHOUT ROWID;

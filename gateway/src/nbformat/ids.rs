@@ -10,6 +10,7 @@ use std::collections::{HashMap, HashSet, VecDeque};
 use std::hash::{BuildHasher, Hash, Hasher};
 use std::time::{Duration, Instant};
 
+use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use similar::{Algorithm, DiffOp, capture_diff_slices_deadline};
 
@@ -19,19 +20,19 @@ use super::cell::{CellType, Entry};
 const PATIENCE: Duration = Duration::from_millis(200);
 
 /// What the cells of one notebook went by when it was last seen.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct CellIds {
     known: Vec<Known>,
 }
 
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 struct Known {
     id: String,
     print: Print,
 }
 
 /// What a cell is recognised by.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 struct Print {
     cell_type: CellType,
     source: u64,

@@ -91,7 +91,7 @@ impl Notebook {
 
     /// The document to save: every cell with its id, or none with any before nbformat 4.5.
     pub fn to_value(&self) -> Value {
-        let stores_ids = self.version() >= (4, 5);
+        let stores_ids = self.stores_ids();
         let cells = self.cells.iter().map(|entry| saved(entry, stores_ids)).collect();
         let mut document = self.document.clone();
         document.insert("cells".to_owned(), cells);
@@ -107,6 +107,11 @@ impl Notebook {
     /// Tells `known` what the cells go by now, so that the next read finds them again.
     pub fn remember(&self, known: &mut CellIds) {
         known.learn(&self.cells);
+    }
+
+    /// Whether the file has the cells' ids: from nbformat 4.5 on.
+    pub fn stores_ids(&self) -> bool {
+        self.version() >= (4, 5)
     }
 
     /// How many cells there are.

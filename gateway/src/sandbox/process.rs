@@ -8,6 +8,7 @@ mod environment;
 mod identity;
 mod interpreter;
 mod marks;
+mod memory;
 mod port;
 mod server;
 mod variables;

@@ -9,9 +9,11 @@ use std::sync::{Arc, Mutex};
 
 use futures_util::future::BoxFuture;
 
+use super::cell_ids::SavedIds;
 use super::failure::jupyter_failure;
 use super::lock;
 use crate::answer::{Code, Failure};
+use crate::database::Database;
 use crate::jupyter::{ContentsPath, JupyterError, Server};
 use crate::nbformat::{CellIds, CellRef, DisplayUpdate, Edit, Notebook, NotebookError, Outcome};
 use crate::sandbox::{Sandbox, SandboxId};
@@ -87,18 +89,30 @@ impl Document {
 }
 
 /// The documents in use, one for each path of each sandbox, so that all callers share its order.
-#[derive(Default)]
 pub(super) struct Documents {
+    database: Arc<Database>,
     open: Mutex<HashMap<(SandboxId, String), Arc<Document>>>,
     creating: tokio::sync::Mutex<()>,
 }
 
 impl Documents {
+    /// None yet; the ids of cells without stored ones are saved in `database`.
+    pub(super) fn new(database: Arc<Database>) -> Self {
+        Self { database, open: Mutex::default(), creating: tokio::sync::Mutex::default() }
+    }
+
     pub(super) fn get(&self, sandbox: &Arc<Sandbox>, path: &ContentsPath) -> Arc<Document> {
         let key = (sandbox.id().clone(), path.as_str().to_owned());
         let mut documents = lock(&self.open);
         let document = documents.entry(key).or_insert_with(|| {
-            let notebook = Box::new(ContentsDocument::new(Arc::clone(sandbox), path.clone()));
+            let saved = SavedIds {
+                database: Arc::clone(&self.database),
+                owner: sandbox.owner().clone(),
+                sandbox: sandbox.name().to_owned(),
+                path: path.as_str().to_owned(),
+                last: Mutex::default(),
+            };
+            let notebook = Box::new(ContentsDocument::new(Arc::clone(sandbox), path.clone(), saved));
             Arc::new(Document {
                 notebook,
                 displays: Mutex::default(),
@@ -126,11 +140,13 @@ struct ContentsDocument {
     path: ContentsPath,
     /// Held while an edit is found and written: this is the order of the path.
     ids: tokio::sync::Mutex<CellIds>,
+    saved: SavedIds,
 }
 
 impl ContentsDocument {
-    fn new(sandbox: Arc<Sandbox>, path: ContentsPath) -> Self {
-        Self { sandbox, path, ids: tokio::sync::Mutex::default() }
+    fn new(sandbox: Arc<Sandbox>, path: ContentsPath, saved: SavedIds) -> Self {
+        let ids = tokio::sync::Mutex::new(saved.load());
+        Self { sandbox, path, ids, saved }
     }
 
     fn server(&self) -> &Server {
@@ -146,6 +162,7 @@ impl ContentsDocument {
             parsed => parsed.map_err(|error| self.invalid(&error))?,
         };
         notebook.identify(ids);
+        self.saved.keep(ids, &notebook);
         Ok((notebook, file.hash))
     }
 
@@ -171,6 +188,7 @@ impl ContentsDocument {
             }
             self.store(&notebook).await?;
             notebook.remember(&mut ids);
+            self.saved.keep(&ids, &notebook);
             return Ok(resolved.outcome);
         }
         let message = format!(

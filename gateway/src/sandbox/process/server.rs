@@ -19,11 +19,13 @@ use super::directory::Directory;
 use super::environment::Environment;
 use super::identity::Identity;
 use super::port::Port;
-use super::{marks, variables};
+use super::{marks, memory, variables};
 use crate::sandbox::Plan;
 
 /// Between two tries to connect to a Jupyter that starts.
 const POLL: Duration = Duration::from_millis(15);
+/// Between two looks whether the system killed something for want of memory.
+const MEMORY_LOOK: Duration = Duration::from_secs(5);
 /// How long Jupyter gets to end its kernels before everything is killed.
 const ASKED: Duration = Duration::from_secs(2);
 /// The end of the log that an error shows, in bytes.
@@ -41,6 +43,7 @@ const UNSEEN: &str = "its Jupyter ended, and no gateway saw how";
 enum Exit {
     Code(i32),
     Signal(i32),
+    OutOfMemory,
     Unknown(String),
 }
 
@@ -48,7 +51,8 @@ impl Exit {
     /// The sentence for callers; what the process said is of use only when it ended by itself.
     fn reason(&self, log: impl FnOnce() -> String) -> String {
         match self {
-            Self::Signal(9) => "its Jupyter was killed (signal 9), perhaps since memory ran out".to_owned(),
+            Self::OutOfMemory => "its Jupyter was killed since the machine ran out of memory".to_owned(),
+            Self::Signal(9) => "its Jupyter was killed (signal 9)".to_owned(),
             Self::Signal(signal) => format!("its Jupyter was ended by signal {signal}"),
             Self::Unknown(error) => format!("its Jupyter can't be watched ({error})"),
             Self::Code(code) => match log() {
@@ -200,7 +204,15 @@ pub(super) fn own_reason(directory: &Path) -> Option<String> {
 fn watched(mut child: Child) -> watch::Receiver<Option<Exit>> {
     let (sender, exit) = watch::channel(None);
     tokio::spawn(async move {
-        let ended = match child.wait().await {
+        let (mut kills, mut looks) = (None, tokio::time::interval(MEMORY_LOOK));
+        let waited = loop {
+            tokio::select! {
+                waited = child.wait() => break waited,
+                _ = looks.tick() => kills = memory::kills(),
+            }
+        };
+        let ended = match waited {
+            Ok(status) if status.signal() == Some(9) && memory::kills() > kills => Exit::OutOfMemory,
             Ok(status) => status.signal().map_or(Exit::Code(status.code().unwrap_or_default()), Exit::Signal),
             Err(error) => Exit::Unknown(error.to_string()),
         };
