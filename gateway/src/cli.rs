@@ -37,7 +37,7 @@ enum Action {
     },
     /// Show an agent's session from launch to terminate, for real; keeps what it makes in ./cellgate-demo
     Demo,
-    /// Try a running gateway from outside: handshake, launch, run a cell, clean up. Its token is CELLGATE_TOKEN or --token-file
+    /// Try a running gateway from outside: handshake, launch, run a cell, clean up. Its token is that of `CELLGATE_TOKEN` or `--token-file`
     Check(Check),
     /// List everyone's sandboxes in the data directory, whether or not a gateway runs
     List(Selection),
@@ -123,9 +123,9 @@ async fn serve(settings: &Settings) -> anyhow::Result<()> {
         access,
         drain: Duration::from_secs(settings.drain),
     };
-    let served = server.serve(listener, stop).await;
+    let outcome = server.serve(listener, stop).await;
     fleet.shutdown().await;
-    served.context("the listener failed")
+    outcome.context("the listener failed")
 }
 
 async fn serve_stdio(settings: &Settings, workspace: Option<&str>) -> anyhow::Result<()> {

@@ -109,7 +109,7 @@ pub struct Settings {
     /// File with that server's token (or its text in the variable `JUPYTER_TOKEN`)
     #[arg(long, env = "CELLGATE_JUPYTER_TOKEN_FILE", global = true, value_name = "FILE")]
     pub jupyter_token_file: Option<PathBuf>,
-    /// Servers that callers may attach where the gateway is not on loopback: host, host:port, https://host or *.domain, comma-separated
+    /// Servers that callers may attach where the gateway is not on loopback: `host`, `host:port`, `https://host` or `*.domain`, comma-separated
     #[arg(long, env = "CELLGATE_ATTACHABLE", global = true, value_name = "SERVERS", value_delimiter = ',')]
     pub attachable: Vec<Pattern>,
     /// Where the audit trail goes as JSON lines: a file, or - for stderr [default: nowhere]
@@ -152,9 +152,10 @@ impl Settings {
                 idle_timeout: Duration::from_secs(self.idle_timeout),
                 idle_ceiling: self.idle_ceiling.map(Duration::from_secs),
             },
-            attachable: match own_machine && self.attachable.is_empty() {
-                true => Attachable::Any,
-                false => Attachable::Listed(self.attachable.clone()),
+            attachable: if own_machine && self.attachable.is_empty() {
+                Attachable::Any
+            } else {
+                Attachable::Listed(self.attachable.clone())
             },
             keep_on_stop: self.keep_sandboxes,
             ephemeral: self.ephemeral,

@@ -106,6 +106,8 @@ mod tests {
             std::thread::spawn(move || Database::open(&path).map(drop))
         };
         let all: Vec<_> = (0..8).map(|_| start()).collect();
-        all.into_iter().for_each(|one| one.join().unwrap().unwrap());
+        for one in all {
+            one.join().unwrap().unwrap();
+        }
     }
 }

@@ -89,8 +89,8 @@ impl Gateway {
         let call = Call { cancel: cancel.clone(), progress, request: Some(context.id.to_string()), tool: name };
         let (owner, workspace) = calling::identity(context, &self.home);
         let caller = Caller::new(&self.workspaces, owner, &workspace, call);
-        let called = AssertUnwindSafe(tool.call(arguments, &caller)).catch_unwind();
-        let mut result = self.hurried(called, &cancel).await.unwrap_or_else(|_| Err(panicked(name)));
+        let answering = AssertUnwindSafe(tool.call(arguments, &caller)).catch_unwind();
+        let mut result = self.hurried(answering, &cancel).await.unwrap_or_else(|_| Err(panicked(name)));
         if cancel.is_cancelled() && self.hurry.is_cancelled() {
             caller.note("The gateway was told to stop, so this call was cut short.");
         }

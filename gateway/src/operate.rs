@@ -45,7 +45,7 @@ pub fn list(settings: &Settings, selection: &Selection) -> anyhow::Result<()> {
     let records = Ledger::open(settings.fleet(true))?.list()?;
     let records: Vec<&Record> = records.iter().filter(|record| selection.has(record)).collect();
     if selection.json {
-        show!("{}", Value::from_iter(records.into_iter().map(as_json)));
+        show!("{}", records.into_iter().map(as_json).collect::<Value>());
         return Ok(());
     }
     let rows = records.iter().map(|record| {

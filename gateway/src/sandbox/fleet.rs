@@ -182,13 +182,15 @@ impl Fleet {
         &self.audit
     }
 
-    /// An owner's sandboxes, ended ones too, oldest first.
+    /// An owner's sandboxes, oldest first: those that live, then those that ended.
     pub fn list(&self, owner: &Owner) -> Vec<Record> {
         let records = self.records.of(owner, self.instance.id()).unwrap_or_else(|error| {
             tracing::error!(%error, "the records can't be read");
             Vec::new()
         });
-        records.into_iter().map(|record| self.as_it_is(record)).collect()
+        let mut records: Vec<Record> = records.into_iter().map(|record| self.as_it_is(record)).collect();
+        records.sort_by_key(|record| !record.status.is_live());
+        records
     }
 
     /// An owner's running sandbox, by name or id; also one that a sibling looks after.

@@ -11,16 +11,15 @@ use crate::database::Database;
 /// How long the record of a sandbox that ended is kept.
 const KEPT: SignedDuration = SignedDuration::from_hours(30 * 24);
 const LIVE: &str = "status IN ('pending', 'starting', 'running', 'terminating')";
-const PUT: &str = "
-    INSERT INTO sandboxes (id, tenant, principal, name, variant, generation, instance, status, status_reason, url, image,
-        environment, gpu, created_at, last_activity_at, expires_at, digest, files, backend, idle_seconds, key_id, wish,
-        wish_reason)
-    VALUES (:id, :tenant, :principal, :name, :variant, :generation, :instance, :status, :status_reason, :url, :image,
-        :environment, :gpu, :created_at, :last_activity_at, :expires_at, :digest, :files, :backend, :idle_seconds, :key_id, :wish,
-        :wish_reason)
-    ON CONFLICT (id) DO UPDATE SET generation = :generation, instance = :instance, status = :status, url = :url,
-        status_reason = :status_reason, last_activity_at = :last_activity_at, expires_at = :expires_at, files = :files,
-        backend = :backend";
+/// What a record is read from, in this order: to look each up by its name takes longer than all the rest.
+const COLUMNS: &str =
+    "id, tenant, principal, name, variant, generation, instance, status, status_reason, url, image, environment,
+    gpu, created_at, last_activity_at, expires_at, digest, files, backend, idle_seconds, key_id, wish, wish_reason";
+const VALUES: &str = ":id, :tenant, :principal, :name, :variant, :generation, :instance, :status, :status_reason, :url, :image,
+    :environment, :gpu, :created_at, :last_activity_at, :expires_at, :digest, :files, :backend, :idle_seconds, :key_id, :wish,
+    :wish_reason";
+const UPDATE: &str = "generation = :generation, instance = :instance, status = :status, status_reason = :status_reason,
+    url = :url, last_activity_at = :last_activity_at, expires_at = :expires_at, files = :files, backend = :backend";
 
 /// An owner's records but those of servers that are attached to another living instance.
 const SEEN: &str = "sandboxes WHERE tenant = :tenant AND principal = :principal AND NOT (variant = 'jupyter-server'
@@ -114,7 +113,8 @@ impl Records {
 
     /// The live records of an instance that are to end.
     pub(super) fn to_end(&self, instance: &str) -> rusqlite::Result<Vec<Record>> {
-        let sql = format!("SELECT * FROM sandboxes WHERE instance = :instance AND wish <> 'running' AND {LIVE}");
+        let sql =
+            format!("SELECT {COLUMNS} FROM sandboxes WHERE instance = :instance AND wish <> 'running' AND {LIVE}");
         self.select(&sql, named_params! {":instance": instance})
     }
 
@@ -159,7 +159,7 @@ impl Records {
 
     /// The newest record of that name or id that `instance` may see.
     pub(super) fn find(&self, owner: &Owner, name: &str, instance: &str) -> rusqlite::Result<Option<Record>> {
-        let sql = format!("SELECT * FROM {SEEN} AND (name = :name OR id = :name) ORDER BY rowid DESC LIMIT 1");
+        let sql = format!("SELECT {COLUMNS} FROM {SEEN} AND (name = :name OR id = :name) ORDER BY rowid DESC LIMIT 1");
         let asked = named_params! {
             ":tenant": owner.tenant, ":principal": owner.principal, ":instance": instance, ":name": name
         };
@@ -168,15 +168,15 @@ impl Records {
 
     /// The record of that id.
     pub(super) fn get(&self, id: &SandboxId) -> rusqlite::Result<Option<Record>> {
-        let sql = "SELECT * FROM sandboxes WHERE id = :id";
+        let sql = format!("SELECT {COLUMNS} FROM sandboxes WHERE id = :id");
         let asked = named_params! {":id": id.as_str()};
-        self.0.with(|connection| connection.prepare_cached(sql)?.query_row(asked, read).optional())
+        self.0.with(|connection| connection.prepare_cached(&sql)?.query_row(asked, read).optional())
     }
 
     /// An owner's newest record of each name that `instance` may see, oldest first.
     pub(super) fn of(&self, owner: &Owner, instance: &str) -> rusqlite::Result<Vec<Record>> {
         let newest = format!("SELECT max(rowid) FROM {SEEN} GROUP BY name");
-        let sql = format!("SELECT * FROM sandboxes WHERE rowid IN ({newest}) ORDER BY rowid");
+        let sql = format!("SELECT {COLUMNS} FROM sandboxes WHERE rowid IN ({newest}) ORDER BY rowid");
         let asked = named_params! { ":tenant": owner.tenant, ":principal": owner.principal, ":instance": instance };
         self.select(&sql, asked)
     }
@@ -184,12 +184,12 @@ impl Records {
     /// Everyone's newest record of each name, oldest first.
     pub(super) fn all(&self) -> rusqlite::Result<Vec<Record>> {
         let newest = "SELECT max(rowid) FROM sandboxes GROUP BY tenant, principal, name";
-        self.select(&format!("SELECT * FROM sandboxes WHERE rowid IN ({newest}) ORDER BY rowid"), &[])
+        self.select(&format!("SELECT {COLUMNS} FROM sandboxes WHERE rowid IN ({newest}) ORDER BY rowid"), &[])
     }
 
     /// Every record of something that may exist.
     pub(super) fn live(&self) -> rusqlite::Result<Vec<Record>> {
-        self.select(&format!("SELECT * FROM sandboxes WHERE {LIVE}"), &[])
+        self.select(&format!("SELECT {COLUMNS} FROM sandboxes WHERE {LIVE}"), &[])
     }
 
     fn select(&self, sql: &str, asked: &[(&str, &dyn rusqlite::ToSql)]) -> rusqlite::Result<Vec<Record>> {
@@ -223,33 +223,34 @@ fn put(connection: &Connection, record: &Record) -> rusqlite::Result<()> {
         ":wish": record.wish.as_str(),
         ":wish_reason": record.wish_reason,
     };
-    connection.prepare_cached(PUT)?.execute(written).map(drop)
+    let sql = format!("INSERT INTO sandboxes ({COLUMNS}) VALUES ({VALUES}) ON CONFLICT (id) DO UPDATE SET {UPDATE}");
+    connection.prepare_cached(&sql)?.execute(written).map(drop)
 }
 
 fn read(row: &Row<'_>) -> rusqlite::Result<Record> {
     Ok(Record {
-        id: SandboxId::from_record(row.get("id")?),
-        owner: Owner { tenant: row.get("tenant")?, principal: row.get("principal")? },
-        name: row.get("name")?,
-        variant: row.get("variant")?,
-        generation: u64::try_from(row.get::<_, i64>("generation")?).unwrap_or_default(),
-        instance: row.get("instance")?,
-        status: Status::from_record(&row.get::<_, String>("status")?),
-        status_reason: row.get("status_reason")?,
-        url: row.get("url")?,
-        image: row.get("image")?,
-        environment: row.get("environment")?,
-        gpu: row.get("gpu")?,
-        created_at: time(&row.get::<_, String>("created_at")?),
-        last_activity_at: time(&row.get::<_, String>("last_activity_at")?),
-        expires_at: row.get::<_, Option<String>>("expires_at")?.map(|text| time(&text)),
-        digest: row.get("digest")?,
-        files: row.get("files")?,
-        backend: row.get("backend")?,
-        idle_seconds: row.get::<_, Option<i64>>("idle_seconds")?.and_then(|seconds| seconds.try_into().ok()),
-        key_id: row.get("key_id")?,
-        wish: Status::from_record(&row.get::<_, String>("wish")?),
-        wish_reason: row.get("wish_reason")?,
+        id: SandboxId::from_record(row.get(0)?),
+        owner: Owner { tenant: row.get(1)?, principal: row.get(2)? },
+        name: row.get(3)?,
+        variant: row.get(4)?,
+        generation: u64::try_from(row.get::<_, i64>(5)?).unwrap_or_default(),
+        instance: row.get(6)?,
+        status: Status::from_record(&row.get::<_, String>(7)?),
+        status_reason: row.get(8)?,
+        url: row.get(9)?,
+        image: row.get(10)?,
+        environment: row.get(11)?,
+        gpu: row.get(12)?,
+        created_at: time(&row.get::<_, String>(13)?),
+        last_activity_at: time(&row.get::<_, String>(14)?),
+        expires_at: row.get::<_, Option<String>>(15)?.map(|text| time(&text)),
+        digest: row.get(16)?,
+        files: row.get(17)?,
+        backend: row.get(18)?,
+        idle_seconds: row.get::<_, Option<i64>>(19)?.and_then(|seconds| seconds.try_into().ok()),
+        key_id: row.get(20)?,
+        wish: Status::from_record(&row.get::<_, String>(21)?),
+        wish_reason: row.get(22)?,
     })
 }
 

@@ -170,7 +170,7 @@ impl Fleet {
                     Ok(Some(_)) => drop(orphans.insert(id)),
                     Ok(None) if id.as_str().starts_with(BUILD) => drop(orphans.insert(id)),
                     // Records come first, so this one's were lost. It ends when nobody has used it for its idle time.
-                    Ok(None) => self.unclear(id.as_str(), "no record tells of it"),
+                    Ok(None) => unclear(id.as_str(), "no record tells of it"),
                     Err(error) => tracing::error!(%error, "the records can't be read"),
                 }
             }
@@ -199,16 +199,16 @@ impl Fleet {
 
     fn left_alone(&self, record: &Record, why: &str) {
         self.found().insert(record.id.clone(), (Status::Lost, format!("after a restart it was left alone: {why}")));
-        self.unclear(record.id.as_str(), why);
+        unclear(record.id.as_str(), why);
     }
 
     /// What the first look found.
     pub(super) fn found(&self) -> MutexGuard<'_, HashMap<SandboxId, (Status, String)>> {
         self.found.lock().unwrap_or_else(PoisonError::into_inner)
     }
+}
 
-    fn unclear(&self, id: &str, why: &str) {
-        metrics::counter!("cellgate_unclear_total").increment(1);
-        tracing::warn!(sandbox = id, why, "left as it is: it can't be told whose it is");
-    }
+fn unclear(id: &str, why: &str) {
+    metrics::counter!("cellgate_unclear_total").increment(1);
+    tracing::warn!(sandbox = id, why, "left as it is: it can't be told whose it is");
 }

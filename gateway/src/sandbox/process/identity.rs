@@ -37,7 +37,7 @@ impl Identity {
 
 #[cfg(target_os = "linux")]
 mod system {
-    /// From `/proc/PID/stat` (proc_pid_stat(5)), in which the name may hold spaces and parentheses.
+    /// From `/proc/PID/stat` (`proc_pid_stat(5)`), in which the name may hold spaces and parentheses.
     pub(super) fn started(pid: u32) -> Option<u64> {
         let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
         let (_, fields) = stat.rsplit_once(')')?;
