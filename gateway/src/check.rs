@@ -1,171 +1,103 @@
-//! `cellgate check URL`: a gateway tried from outside, end to end, for people and scripts. What it launches it
-//! ends again, whatever happens in between.
+//! `cellgate check`: a running gateway from outside, end to end. A sandbox of its own is launched,
+//! runs code and is terminated, whatever fails in between.
 
-use std::time::{Duration, Instant};
+mod probe;
+mod report;
 
-use anyhow::{Context, bail};
-use secrecy::SecretString;
-use serde_json::{Value, json};
-use tokio_util::sync::CancellationToken;
+use std::time::Duration;
+
+use anyhow::{anyhow, bail};
+use clap::Args;
+use tokio::time::Instant;
 use url::Url;
 
-use crate::client::Client;
+use crate::config::Settings;
 use crate::http::ENDPOINT;
-use crate::telemetry::show;
+use crate::service::stop_on_signal;
+use probe::Probe;
+use report::{Bounds, Report};
 
-/// How long the clean-up may take.
-const CLEAN_UP: Duration = Duration::from_secs(30);
-const TOOLS: usize = 22;
-
-/// What to check.
-#[derive(clap::Args, Debug)]
-pub struct Check {
-    /// The gateway's address; /mcp is its path when it has none
+/// What can be checked, and how it is told.
+#[derive(Args, Debug)]
+pub struct Arguments {
+    /// The gateway's endpoint; the path /mcp may be left out. Its token comes from `CELLGATE_TOKEN` or --token-file
     #[arg(default_value = "http://127.0.0.1:8717/mcp")]
     url: String,
-    /// Seconds that it may take in all
-    #[arg(long, value_name = "SECONDS", default_value_t = 120, value_parser = clap::value_parser!(u64).range(1..))]
-    timeout: u64,
-    /// Print JSON
+    /// Tell it as one JSON object
     #[arg(long)]
     json: bool,
+    /// Seconds for all steps; the clean-up has 30 more
+    #[arg(long, value_name = "SECONDS", default_value_t = 120, value_parser = clap::value_parser!(u64).range(1..=86_400))]
+    timeout: u64,
 }
 
-/// One thing that was tried.
-struct Step {
-    name: &'static str,
-    outcome: Result<String, String>,
-    milliseconds: u128,
+/// Checks the gateway, tells it on stdout, and answers whether all is fine.
+///
+/// # Errors
+/// When the URL or the token can't be one; nothing was asked then.
+pub async fn run(arguments: &Arguments, settings: &Settings) -> anyhow::Result<bool> {
+    crate::telemetry::start(settings.log_format, "error");
+    let url = endpoint(&arguments.url)?;
+    let probe = Probe::new(&url, settings.token()?.as_ref())?;
+    let limit = Duration::from_secs(arguments.timeout);
+    let bounds = Bounds { limit, deadline: Instant::now() + limit, stop: stop_on_signal()? };
+    let mut report = Report::new(url.to_string(), arguments.json, bounds);
+    report.step("handshake", probe.handshake()).await;
+    report.step("tools", probe.tools()).await;
+    let asked = report.is_fine();
+    let launched = report.step("launch", probe.launch(arguments.timeout)).await;
+    report.step("run", probe.run()).await;
+    if asked {
+        report.last_step("clean up", probe.clean_up(launched)).await;
+    } else {
+        report.not_tried("clean up");
+    }
+    Ok(report.end())
 }
 
-impl Check {
-    /// Where to check.
-    ///
-    /// # Errors
-    /// When it can't be a gateway's address.
-    pub fn endpoint(&self) -> anyhow::Result<String> {
-        let mut url = Url::parse(&self.url).with_context(|| format!("'{}' is no URL", self.url))?;
-        if !matches!(url.scheme(), "http" | "https") {
-            bail!("'{}' is no gateway's address: it has to start with http:// or https://", self.url);
-        }
-        if url.path() == "/" {
-            url.set_path(ENDPOINT);
-        }
-        Ok(url.to_string())
+/// The endpoint that is meant. The query is left out: it could name somebody's workspace.
+fn endpoint(text: &str) -> anyhow::Result<Url> {
+    let mut url: Url = text.parse().map_err(|_| no_endpoint(text))?;
+    if !["http", "https"].contains(&url.scheme()) {
+        return Err(no_endpoint(text));
     }
-
-    /// Tries everything and prints how it went; whether all of it did well.
-    pub async fn run(&self, url: String, token: Option<SecretString>, stop: CancellationToken) -> bool {
-        let name = format!("check-{}", &uuid::Uuid::new_v4().simple().to_string()[..8]);
-        let client = Client::new(url.clone(), "cellgate-check").with_token(token).in_workspace(name.clone());
-        let mut checked = Checked { client, steps: Vec::new(), quiet: self.json };
-        let limit = Duration::from_secs(self.timeout);
-        let done = tokio::select! {
-            done = tokio::time::timeout(limit, checked.try_all(&name)) => done.map_err(|_| format!("it took longer than {} s", self.timeout)),
-            () = stop.cancelled() => Err("it was interrupted".to_owned()),
-        };
-        if let Err(reason) = done {
-            checked.add("in time", Instant::now(), Err(reason));
-        }
-        checked.clean_up(&name).await;
-        let ok = checked.steps.iter().all(|step| step.outcome.is_ok());
-        if self.json {
-            let steps: Vec<Value> = checked.steps.iter().map(Step::as_json).collect();
-            show!("{}", json!({"ok": ok, "url": url, "steps": steps}));
-        }
-        ok
+    if !url.username().is_empty() || url.password().is_some() {
+        bail!("a URL must not hold credentials: put the token into CELLGATE_TOKEN or --token-file");
     }
+    if url.path() == "/" {
+        url.set_path(ENDPOINT);
+    }
+    url.set_query(None);
+    url.set_fragment(None);
+    Ok(url)
 }
 
-/// A gateway that is being checked.
-struct Checked {
-    client: Client,
-    steps: Vec<Step>,
-    quiet: bool,
+fn no_endpoint(text: &str) -> anyhow::Error {
+    anyhow!("'{text}' can't be a gateway's URL: give one such as http://127.0.0.1:8717{ENDPOINT}")
 }
 
-impl Checked {
-    /// The steps in their order; the first that fails is the last.
-    async fn try_all(&mut self, name: &str) {
-        let begun = Instant::now();
-        let tools = self.tools().await;
-        if !self.add("handshake", begun, tools) {
-            return;
-        }
-        let begun = Instant::now();
-        let arguments = json!({"sandbox_name": name, "ttl_seconds": 600});
-        let launched = self.call("launch_sandbox", arguments).await;
-        if !self.add("launch", begun, launched.map(|answer| text(&answer["structuredContent"]["message"]))) {
-            return;
-        }
-        let begun = Instant::now();
-        let ran = self.call("execute_code", json!({"code": "6 * 7", "sandbox_name": name})).await;
-        let ran = ran.and_then(|answer| match text(&answer["structuredContent"]["outputs"][0]).trim() {
-            "42" => Ok("6 * 7 is 42".to_owned()),
-            other => Err(format!("6 * 7 is '{other}'")),
-        });
-        self.add("run", begun, ran);
-    }
+#[cfg(test)]
+mod tests {
+    use super::endpoint;
 
-    async fn tools(&self) -> Result<String, String> {
-        let listed = self.client.request("server/discover", json!({})).await.map_err(|error| format!("{error:#}"))?;
-        let server = &listed["_meta"]["io.modelcontextprotocol/serverInfo"];
-        let listed = self.client.request("tools/list", json!({})).await.map_err(|error| format!("{error:#}"))?;
-        match listed["tools"].as_array().map_or(0, Vec::len) {
-            TOOLS => Ok(format!("{} {}, {TOOLS} tools", text(&server["name"]), text(&server["version"]))),
-            other => Err(format!("it has {other} tools, not {TOOLS}: it is no Cellgate, or another version")),
+    #[test]
+    fn a_url_without_a_path_gets_the_endpoints_and_another_is_kept() {
+        for (text, url) in [
+            ("http://127.0.0.1:1", "http://127.0.0.1:1/mcp"),
+            ("https://gateway.example/", "https://gateway.example/mcp"),
+            ("http://gateway.example/team/mcp", "http://gateway.example/team/mcp"),
+            ("http://gateway.example/mcp?workspace=mine#top", "http://gateway.example/mcp"),
+        ] {
+            assert_eq!(endpoint(text).unwrap().as_str(), url);
         }
     }
 
-    /// Ends what was launched, once a launch was asked for.
-    async fn clean_up(&mut self, name: &str) {
-        if self.steps.first().is_none_or(|handshake| handshake.outcome.is_err()) {
-            return;
+    #[test]
+    fn what_can_not_be_a_gateways_url_is_refused_and_credentials_are_not_repeated() {
+        for text in ["", "gateway", "localhost:8717", "127.0.0.1:8717", "ftp://gateway.example", "http://"] {
+            assert!(endpoint(text).unwrap_err().to_string().contains("such as http://"), "{text}");
         }
-        let begun = Instant::now();
-        let ended = self.call("terminate_sandbox", json!({"sandbox_name": name}));
-        let ended = tokio::time::timeout(CLEAN_UP, ended).await;
-        let ended = ended
-            .unwrap_or_else(|_| Err("it was not ended in time; it ends by itself 10 min after its launch".to_owned()));
-        let ended = match ended {
-            // The launch failed, and left nothing.
-            Err(reason) if reason.starts_with("sandbox.not_found") => return,
-            ended => ended,
-        };
-        self.add("clean up", begun, ended.map(|answer| text(&answer["structuredContent"]["result"])));
+        let refused = endpoint("http://me:secret@gateway.example").unwrap_err().to_string();
+        assert!(refused.contains("CELLGATE_TOKEN") && !refused.contains("secret"), "{refused}");
     }
-
-    async fn call(&self, tool: &str, arguments: Value) -> Result<Value, String> {
-        let answer = self.client.call(tool, arguments, &mut |_| {}).await.map_err(|error| format!("{error:#}"))?;
-        if answer["isError"] == true {
-            let error = &answer["structuredContent"]["error"];
-            return Err(format!("{}: {}", text(&error["code"]), text(&error["message"])));
-        }
-        Ok(answer)
-    }
-
-    /// Notes how a step went, and says it; whether it went well.
-    fn add(&mut self, name: &'static str, begun: Instant, outcome: Result<String, String>) -> bool {
-        let step = Step { name, outcome, milliseconds: begun.elapsed().as_millis() };
-        let ok = step.outcome.is_ok();
-        if !self.quiet {
-            let (Ok(detail) | Err(detail)) = &step.outcome;
-            let sign = if ok { '✓' } else { '✗' };
-            show!("{sign} {name:<10} {detail} ({} ms)", step.milliseconds);
-        }
-        self.steps.push(step);
-        ok
-    }
-}
-
-impl Step {
-    fn as_json(&self) -> Value {
-        let (Ok(detail) | Err(detail)) = &self.outcome;
-        let milliseconds = u64::try_from(self.milliseconds).unwrap_or(u64::MAX);
-        json!({"name": self.name, "ok": self.outcome.is_ok(), "milliseconds": milliseconds, "detail": detail})
-    }
-}
-
-fn text(value: &Value) -> String {
-    value.as_str().unwrap_or_default().to_owned()
 }

@@ -7,13 +7,12 @@ use anyhow::Context;
 use clap::{CommandFactory, FromArgMatches, Parser, Subcommand};
 use tokio::net::TcpListener;
 
-use crate::check::Check;
 use crate::config::{self, Settings};
 use crate::operate::{Pruning, Selection};
 use crate::sandbox::{self, FleetError, ProviderError};
 use crate::service::{Reach, Service, stop_on_signal};
 use crate::telemetry::{say, show};
-use crate::{demo, http, mcp, operate, stdio, telemetry};
+use crate::{check, demo, http, mcp, operate, stdio, telemetry};
 
 /// One MCP endpoint in front of as many Jupyter sandboxes as your agents need.
 #[derive(Parser)]
@@ -38,7 +37,7 @@ enum Action {
     /// Show an agent's session from launch to terminate, for real; keeps what it makes in ./cellgate-demo
     Demo,
     /// Try a running gateway from outside: handshake, launch, run a cell, clean up. Its token is that of `CELLGATE_TOKEN` or `--token-file`
-    Check(Check),
+    Check(check::Arguments),
     /// List everyone's sandboxes in the data directory, whether or not a gateway runs
     List(Selection),
     /// End sandboxes by name or id; their files are kept
@@ -70,7 +69,7 @@ pub async fn run() -> ExitCode {
         Action::Serve => serve(&cli.settings).await,
         Action::Stdio { workspace } => serve_stdio(&cli.settings, workspace.as_deref()).await,
         Action::Demo => demo::run(&cli.settings).await,
-        Action::Check(check) => return self::check(&cli.settings, &check).await,
+        Action::Check(arguments) => return checked(&arguments, &cli.settings).await,
         Action::List(selection) => operate::list(&cli.settings, &selection),
         Action::Terminate(selection) => operate::terminate(&cli.settings, &selection).await,
         Action::Prune(pruning) => operate::prune(&cli.settings, &pruning),
@@ -140,12 +139,12 @@ async fn serve_stdio(settings: &Settings, workspace: Option<&str>) -> anyhow::Re
     served
 }
 
-async fn check(settings: &Settings, check: &Check) -> ExitCode {
-    let (url, token, stop) = match check.endpoint().and_then(|url| Ok((url, settings.token()?, stop_on_signal()?))) {
-        Ok(found) => found,
-        Err(error) => return failed(&error, 2),
-    };
-    if check.run(url, token, stop).await { ExitCode::SUCCESS } else { ExitCode::FAILURE }
+async fn checked(arguments: &check::Arguments, settings: &Settings) -> ExitCode {
+    match check::run(arguments, settings).await {
+        Ok(true) => ExitCode::SUCCESS,
+        Ok(false) => ExitCode::FAILURE,
+        Err(error) => failed(&error, 2),
+    }
 }
 
 async fn doctor(settings: &Settings) -> ExitCode {

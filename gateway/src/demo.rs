@@ -68,7 +68,7 @@ pub async fn run(settings: &Settings) -> anyhow::Result<()> {
 }
 
 async fn session(url: &str, folder: &Path) -> anyhow::Result<()> {
-    let agent = Agent { client: Client::new(url.to_owned(), "cellgate-demo") };
+    let agent = Agent { client: Client::new(url, "cellgate-demo")? };
     let launched = agent
         .step(
             "A sandbox: a Jupyter server of the agent's own.",

@@ -1,4 +1,4 @@
-//! `cellgate check`, `list`, `terminate` and `prune`, for people and scripts.
+//! `cellgate list`, `terminate` and `prune`, for people and scripts.
 
 use std::path::Path;
 use std::process::Output;
@@ -6,7 +6,6 @@ use std::time::Duration;
 
 use serde_json::{Value, json};
 use tempfile::TempDir;
-use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 
 use crate::harness::{Client, Gateway, Start, marked};
 
@@ -33,53 +32,6 @@ async fn launched(data: &Path, name: &str) -> (Gateway, Client) {
     let client = Client::connect(gateway.url()).await;
     client.call_within(LAUNCH, "launch_sandbox", json!({"sandbox_name": name})).await.ok();
     (gateway, client)
-}
-
-#[tokio::test]
-async fn a_check_tries_a_gateway_from_handshake_to_clean_up() {
-    let gateway = Start::default().env("CELLGATE_TOKEN", "tok-check").serve();
-    let with = |token: &str| Start::default().env("CELLGATE_TOKEN", token);
-    let output = run(with("tok-check"), "check", &[gateway.url()]).await;
-    assert!(output.status.success(), "{}", said(&output));
-    for step in ["✓ handshake", "✓ launch", "✓ run", "✓ clean up"] {
-        assert!(said(&output).contains(step), "{step}: {}", said(&output));
-    }
-    assert!(marked(gateway.data()).is_empty(), "{:?}", marked(gateway.data()));
-    let report = json_of(&run(with("tok-check"), "check", &[gateway.origin(), "--json"]).await);
-    assert_eq!((&report["ok"], report["steps"].as_array().map(Vec::len)), (&json!(true), Some(4)), "{report}");
-
-    let output = run(with("wrong"), "check", &[gateway.url()]).await;
-    assert_eq!(output.status.code(), Some(1));
-    assert!(said(&output).contains("refused the token") && !said(&output).contains("wrong"), "{}", said(&output));
-}
-
-#[tokio::test]
-async fn a_check_says_what_is_wrong_and_fails() {
-    let check = async |url: &str| run(Start::default(), "check", &[url, "--timeout", "20"]).await;
-    for (url, code, words) in
-        [("http://127.0.0.1:1", 1, "reached"), ("nonsense", 2, "no URL"), ("ftp://h/", 2, "http://")]
-    {
-        let output = check(url).await;
-        assert_eq!(output.status.code(), Some(code), "{url}: {}", said(&output));
-        assert!(said(&output).contains(words), "{url}: {}", said(&output));
-    }
-    let other = tokio::net::TcpListener::bind("127.0.0.1:0").await.expect("a port");
-    let url = format!("http://{}", other.local_addr().expect("bound"));
-    tokio::spawn(async move {
-        while let Ok((mut stream, _)) = other.accept().await {
-            // A client that is answered before it asked takes that for a broken connection.
-            let _ = stream.read(&mut [0; 4096]).await;
-            let _ = stream.write_all(b"HTTP/1.1 404 Not Found\r\ncontent-length: 2\r\n\r\nno").await;
-        }
-    });
-    let output = check(&url).await;
-    assert_eq!(output.status.code(), Some(1), "{}", said(&output));
-    assert!(said(&output).contains("not an MCP server"), "{}", said(&output));
-
-    let gateway = Start::default().env("CELLGATE_PYTHON", "/nowhere/python").serve();
-    let output = check(gateway.url()).await;
-    assert_eq!(output.status.code(), Some(1), "{}", said(&output));
-    assert!(said(&output).contains("✗ launch") && said(&output).contains("/nowhere/python"), "{}", said(&output));
 }
 
 #[tokio::test]

@@ -9,6 +9,7 @@ mod case_edits;
 mod case_outputs;
 mod case_runs;
 mod cells;
+mod check;
 mod commands;
 mod crash_matrix;
 mod crashes;

@@ -151,3 +151,10 @@ fn doctor_says_which_providers_can_run() {
         assert!(said.contains(provider), "{said}");
     }
 }
+
+#[tokio::test]
+async fn a_machine_without_ca_certificates_will_do() {
+    let start = Start::default().env("SSL_CERT_FILE", "/dev/null").env("SSL_CERT_DIR", "/nowhere");
+    let (_gateway, client) = launched(start).await;
+    client.call("execute_code", json!({"code": "1"})).await.ok();
+}

@@ -24,7 +24,7 @@ pub(crate) use disk::SmallDisk;
 pub(crate) use files::{case, read_json, sources};
 pub(crate) use gateway::{Gateway, Start};
 pub(crate) use jupyter::ForeignJupyter;
-pub(crate) use processes::{Process, marked, mentioning};
+pub(crate) use processes::{Process, marked, mentioning, signal};
 pub(crate) use python::{run_python, validate_notebook};
 pub(crate) use reply::Reply;
 pub(crate) use stdio::Stdio;

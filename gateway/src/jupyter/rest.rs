@@ -22,8 +22,12 @@ const CONNECT_LIMIT: Duration = Duration::from_secs(10);
 /// How long most requests may take; starting a kernel or storing a large file needs a while.
 pub(super) const REQUEST_LIMIT: Duration = Duration::from_secs(60);
 
-static DIRECT: LazyLock<Result<Client, String>> = LazyLock::new(|| client(true));
-static PROXIED: LazyLock<Result<Client, String>> = LazyLock::new(|| client(false));
+/// For servers on this machine without TLS: a machine that has no CA certificates will do.
+static PLAIN: LazyLock<Result<Client, String>> = LazyLock::new(|| built(builder().no_proxy().tls_certs_only([])));
+/// For servers on this machine.
+static DIRECT: LazyLock<Result<Client, String>> = LazyLock::new(|| built(builder().no_proxy()));
+/// For all others, by a proxy where the environment names one.
+static PROXIED: LazyLock<Result<Client, String>> = LazyLock::new(|| built(builder()));
 
 /// Where a Jupyter server is, and how it is asked. Cheap to clone.
 #[derive(Clone)]
@@ -56,6 +60,7 @@ impl Rest {
         let authorization = token.as_ref().map(authorization).transpose()?;
         let client = match &addresses {
             Some(addresses) => pinned(&base, addresses),
+            None if is_loopback(&base) && base.scheme() == "http" => LazyLock::force(&PLAIN).clone(),
             None if is_loopback(&base) => LazyLock::force(&DIRECT).clone(),
             None => LazyLock::force(&PROXIED).clone(),
         };
@@ -249,16 +254,14 @@ fn is_json(response: &Response) -> bool {
     content_type.is_some_and(|value| value.starts_with("application/json"))
 }
 
-fn client(direct: bool) -> Result<Client, String> {
-    let builder = if direct { builder().no_proxy() } else { builder() };
+fn built(builder: ClientBuilder) -> Result<Client, String> {
     builder.build().map_err(|error| reason(&error))
 }
 
 /// A client that connects only to those addresses; a proxy would look the name up for itself.
 fn pinned(base: &Url, addresses: &[IpAddr]) -> Result<Client, String> {
     let sockets: Vec<_> = addresses.iter().map(|address| SocketAddr::from((*address, 0))).collect();
-    let builder = builder().no_proxy().resolve_to_addrs(base.host_str().unwrap_or_default(), &sockets);
-    builder.build().map_err(|error| reason(&error))
+    built(builder().no_proxy().resolve_to_addrs(base.host_str().unwrap_or_default(), &sockets))
 }
 
 fn builder() -> ClientBuilder {
