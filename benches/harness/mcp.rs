@@ -4,7 +4,7 @@ use std::cell::Cell;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, bail, ensure};
-use reqwest::{RequestBuilder, Response};
+use reqwest::{RequestBuilder, StatusCode};
 use serde_json::{Value, json};
 
 const VERSION: &str = "2025-11-25";
@@ -35,7 +35,7 @@ impl Client {
         let response = client.post(&greeting).send().await?;
         let session = response.headers().get("mcp-session-id").context("the server gives a session")?;
         client.session = Some(session.to_str()?.to_owned());
-        answer(response, 0).await?;
+        answer(response.status(), &response.text().await?, 0)?;
         let ready = json!({"jsonrpc": "2.0", "method": "notifications/initialized"});
         client.post(&ready).send().await?.error_for_status()?.bytes().await?;
         Ok(client)
@@ -43,25 +43,28 @@ impl Client {
 
     /// Calls a tool; an error when it answers one.
     pub(crate) async fn call(&self, name: &str, arguments: &Value) -> anyhow::Result<Answer> {
-        let begun = Instant::now();
-        let result = self.ask("tools/call", json!({"name": name, "arguments": arguments})).await?;
-        let took = begun.elapsed();
+        let (result, took) = self.ask("tools/call", json!({"name": name, "arguments": arguments})).await?;
         ensure!(result["isError"] != true, "{name}: {result}");
         Ok(Answer { result, took })
     }
 
     /// All tools.
     pub(crate) async fn tools(&self) -> anyhow::Result<Vec<Value>> {
-        let mut result = self.ask("tools/list", json!({})).await?;
+        let (mut result, _) = self.ask("tools/list", json!({})).await?;
         ensure!(result.get("nextCursor").is_none_or(Value::is_null), "the list has more pages");
         serde_json::from_value(result["tools"].take()).context("tools/list answers tools")
     }
 
-    async fn ask(&self, method: &str, params: Value) -> anyhow::Result<Value> {
+    /// The result, and the time to its last byte.
+    async fn ask(&self, method: &str, params: Value) -> anyhow::Result<(Value, Duration)> {
         let id = self.next.get();
         self.next.set(id + 1);
         let message = json!({"jsonrpc": "2.0", "id": id, "method": method, "params": params});
-        answer(self.post(&message).send().await?, id).await
+        let begun = Instant::now();
+        let response = self.post(&message).send().await?;
+        let (status, body) = (response.status(), response.text().await?);
+        let took = begun.elapsed();
+        Ok((answer(status, &body, id)?, took))
     }
 
     fn post(&self, message: &Value) -> RequestBuilder {
@@ -80,9 +83,7 @@ impl Client {
 }
 
 /// The result with that id in a reply that is one JSON object or an event stream.
-async fn answer(response: Response, id: u64) -> anyhow::Result<Value> {
-    let status = response.status();
-    let body = response.text().await?;
+fn answer(status: StatusCode, body: &str, id: u64) -> anyhow::Result<Value> {
     for line in body.lines() {
         let line = line.strip_prefix("data:").unwrap_or(line);
         let Ok(mut message) = serde_json::from_str::<Value>(line) else { continue };
