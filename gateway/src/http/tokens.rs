@@ -175,13 +175,9 @@ fn entry(line: &str) -> Result<Option<([u8; 32], Owner)>, String> {
 }
 
 fn read_hash(text: &str) -> Result<[u8; 32], String> {
-    let digits: Option<Vec<u8>> = text.chars().map(|digit| u8::try_from(digit.to_digit(16)?).ok()).collect();
-    let bytes = digits.filter(|digits| digits.len() == 64).map(|digits| {
-        let pairs = digits.chunks_exact(2).map(|pair| pair[0] << 4 | pair[1]);
-        pairs.collect::<Vec<u8>>()
-    });
-    let hash = bytes.and_then(|bytes| <[u8; 32]>::try_from(bytes).ok());
-    let hash = hash.ok_or("write the token's SHA-256 as 64 hexadecimal digits (printf %s TOKEN | sha256sum)")?;
+    let mut hash = [0; 32];
+    hex::decode_to_slice(text, &mut hash)
+        .map_err(|_| "write the token's SHA-256 as 64 hexadecimal digits (printf %s TOKEN | sha256sum)")?;
     if hash == digest("") {
         return Err("this is the SHA-256 of an empty token: write that of the token".to_owned());
     }

@@ -18,9 +18,9 @@ pub enum FleetError {
         "Sandbox '{0}' runs already and was launched with other arguments: use it with use_sandbox, terminate it first, or choose another name."
     )]
     NameTaken(String),
-    /// Another gateway on this data directory looks after it, and doesn't do what was asked of it.
+    /// Another gateway on this data directory is at it.
     #[error(
-        "Sandbox '{0}' is looked after by another gateway on this machine, which hasn't ended it yet: try again, or choose another name."
+        "Sandbox '{0}' is being launched or ended by another gateway on this machine: try again in a moment, or choose another name."
     )]
     Elsewhere(String),
     /// The owner has as many as it may.

@@ -114,6 +114,8 @@ pub struct Fleet {
     /// One launch or termination of a name at a time.
     names: Mutex<HashMap<(Owner, String), NameLock>>,
     looked_at: Mutex<HashSet<String>>,
+    /// Whose lifetimes are being looked at.
+    looking: Mutex<HashSet<SandboxId>>,
     /// What the first look found of sandboxes that don't go on.
     found: Mutex<HashMap<SandboxId, (Status, String)>>,
     /// True once it is decided what becomes of everything that dead gateways left.
@@ -161,6 +163,7 @@ impl Fleet {
             unwritten: Mutex::default(),
             names: Mutex::default(),
             looked_at: Mutex::default(),
+            looking: Mutex::default(),
             found: Mutex::default(),
             settled: watch::Sender::new(false),
             stop: CancellationToken::new(),

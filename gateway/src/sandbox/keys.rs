@@ -94,7 +94,7 @@ impl KeyRing {
 impl Key {
     fn new(secret: [u8; LENGTH]) -> Self {
         let mut key = Self { id: String::new(), secret };
-        key.id = hex(&key.mac("id", "")).chars().take(ID).collect();
+        key.id = hex::encode(key.mac("id", "")).chars().take(ID).collect();
         key
     }
 
@@ -111,12 +111,12 @@ impl Key {
 
     /// The token of one generation of a sandbox.
     pub(super) fn token(&self, sandbox: &str, generation: u64) -> SecretString {
-        SecretString::from(hex(&self.mac("token", &format!("{sandbox}/{generation}"))))
+        SecretString::from(hex::encode(self.mac("token", &format!("{sandbox}/{generation}"))))
     }
 
     /// What a request is remembered by: it tells nothing of the secrets in it.
     pub(super) fn digest(&self, request: &str) -> String {
-        hex(&self.mac("request", request))
+        hex::encode(self.mac("request", request))
     }
 
     /// Seals a secret of `owner`, a sandbox's id: it can't be opened as another's.
@@ -160,7 +160,7 @@ impl Key {
     }
 
     fn line(&self) -> String {
-        hex(&self.secret) + "\n"
+        hex::encode(self.secret) + "\n"
     }
 }
 
@@ -170,8 +170,13 @@ fn parse(bytes: &[u8]) -> Option<Vec<Key>> {
         return Some(vec![Key::new(secret)]);
     }
     let lines = std::str::from_utf8(bytes).ok()?.lines().map(str::trim).filter(|line| !line.is_empty());
-    let keys: Option<Vec<Key>> = lines.map(|line| Some(Key::new(unhex(line)?))).collect();
+    let keys: Option<Vec<Key>> = lines.map(|line| Some(Key::new(secret(line)?))).collect();
     keys.filter(|keys| !keys.is_empty())
+}
+
+fn secret(line: &str) -> Option<[u8; LENGTH]> {
+    let mut secret = [0; LENGTH];
+    hex::decode_to_slice(line, &mut secret).ok().map(|()| secret)
 }
 
 fn no_keys(file: &Path) -> io::Error {
@@ -200,18 +205,6 @@ fn draft(file: &Path, text: &str) -> io::Result<PathBuf> {
 
 fn fill(bytes: &mut [u8]) -> io::Result<()> {
     getrandom::fill(bytes).map_err(|error| io::Error::other(error.to_string()))
-}
-
-fn hex(bytes: &[u8]) -> String {
-    bytes.iter().fold(String::new(), |hex, byte| format!("{hex}{byte:02x}"))
-}
-
-fn unhex(text: &str) -> Option<[u8; LENGTH]> {
-    let digits = text.as_bytes();
-    let plain = digits.len() == 2 * LENGTH && digits.iter().all(u8::is_ascii_hexdigit);
-    let bytes: Vec<u8> =
-        plain.then(|| (0..LENGTH).map_while(|at| u8::from_str_radix(&text[2 * at..2 * at + 2], 16).ok()).collect())?;
-    bytes.try_into().ok()
 }
 
 #[cfg(test)]

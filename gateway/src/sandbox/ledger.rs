@@ -2,7 +2,6 @@
 
 use std::path::PathBuf;
 use std::sync::Arc;
-use std::time::Duration;
 
 use jiff::Timestamp;
 
@@ -13,10 +12,6 @@ use super::records::Records;
 use super::{FleetConfig, FleetError, KeptFiles, Owner, Record, Status, kept_files, prune};
 use crate::database::Database;
 
-/// How long a gateway may take to end a sandbox.
-const PATIENCE: Duration = Duration::from_secs(30);
-/// Between two looks whether it has.
-const LOOK: Duration = Duration::from_millis(50);
 const REASON: &str = "terminated by the operator";
 
 /// The records and files of a data directory.
@@ -65,16 +60,7 @@ impl Ledger {
         {
             return self.terminate_here(record.clone(), &instance).await;
         }
-        let ended = async {
-            loop {
-                match self.records.get(&record.id)? {
-                    Some(now) if now.status.is_live() => tokio::time::sleep(LOOK).await,
-                    now => return Ok(now.unwrap_or_else(|| record.clone())),
-                }
-            }
-        };
-        let late = |_| Err(FleetError::Elsewhere(record.name.clone()));
-        tokio::time::timeout(PATIENCE, ended).await.unwrap_or_else(late)
+        self.records.wait_for_end(record).await
     }
 
     async fn terminate_here(&self, mut record: Record, instance: &Instance) -> Result<Record, FleetError> {

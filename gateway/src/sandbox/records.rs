@@ -1,6 +1,7 @@
 //! The records on disk, shared by the gateways of a data directory.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use jiff::{SignedDuration, Timestamp};
 use rusqlite::{Connection, ErrorCode, OptionalExtension, Row, TransactionBehavior, named_params};
@@ -10,6 +11,10 @@ use crate::database::Database;
 
 /// How long the record of a sandbox that ended is kept.
 const KEPT: SignedDuration = SignedDuration::from_hours(30 * 24);
+/// How long a gateway may take to end a sandbox.
+const PATIENCE: Duration = Duration::from_secs(30);
+/// Between two looks whether it has.
+const LOOK: Duration = Duration::from_millis(50);
 const LIVE: &str = "status IN ('pending', 'starting', 'running', 'terminating')";
 /// What a record is read from, in this order: to look each up by its name takes longer than all the rest.
 const COLUMNS: &str =
@@ -171,6 +176,20 @@ impl Records {
         let sql = format!("SELECT {COLUMNS} FROM sandboxes WHERE id = :id");
         let asked = named_params! {":id": id.as_str()};
         self.0.with(|connection| connection.prepare_cached(&sql)?.query_row(asked, read).optional())
+    }
+
+    /// Waits until a sandbox that is to end has ended, whoever ends it.
+    pub(super) async fn wait_for_end(&self, record: &Record) -> Result<Record, FleetError> {
+        let ended = async {
+            loop {
+                match self.get(&record.id)? {
+                    Some(now) if now.status.is_live() => tokio::time::sleep(LOOK).await,
+                    now => return Ok(now.unwrap_or_else(|| record.clone())),
+                }
+            }
+        };
+        let late = |_| Err(FleetError::Elsewhere(record.name.clone()));
+        tokio::time::timeout(PATIENCE, ended).await.unwrap_or_else(late)
     }
 
     /// An owner's newest record of each name that `instance` may see, oldest first.

@@ -1,7 +1,6 @@
 //! The end of a sandbox: wished, written down, carried out.
 
 use std::sync::{Arc, PoisonError};
-use std::time::Duration;
 
 use jiff::Timestamp;
 
@@ -11,11 +10,6 @@ use super::{ATTACHED, Fleet, Sandbox, Terminated};
 use crate::audit::{Action, Event};
 use crate::points;
 
-/// How long another gateway may take to end what it looks after.
-const ELSEWHERE: Duration = Duration::from_secs(30);
-/// Between two looks whether it has.
-const LOOK: Duration = Duration::from_millis(50);
-
 impl Fleet {
     /// Ends a sandbox, and waits until nothing of it is left. Ending it again is fine.
     ///
@@ -24,7 +18,7 @@ impl Fleet {
         self.wait_until_settled().await;
         let known = self.record(owner, name).ok_or_else(|| FleetError::NotFound(name.to_owned()))?;
         let lock = self.name_lock(owner, &known.name);
-        let _one_at_a_time = lock.lock().await;
+        let one_at_a_time = lock.lock().await;
         if let Some(sandbox) = self.own(owner, name) {
             return Ok(ended(self.end(&sandbox, Cause::Owner, request).await?));
         }
@@ -34,6 +28,8 @@ impl Fleet {
             return Ok(Terminated { record, already: true, detached: false, files });
         }
         if record.instance != self.instance.id() {
+            // If that gateway dies meanwhile, it is ended here after all.
+            drop(one_at_a_time);
             return self.terminate_elsewhere(record).await.map(ended);
         }
         Ok(ended(self.end_left_over(record, Cause::Owner).await?))
@@ -163,20 +159,7 @@ impl Fleet {
     /// Wishes that a living sibling ends it, and waits until it has.
     async fn terminate_elsewhere(&self, record: Record) -> Result<Record, FleetError> {
         self.records.wish(&record.id, Status::Terminated, &Cause::Owner.reason())?;
-        self.ended_elsewhere(record).await
-    }
-
-    /// Waits until another gateway has ended a sandbox that is wished to end.
-    async fn ended_elsewhere(&self, record: Record) -> Result<Record, FleetError> {
-        let ended = async {
-            loop {
-                match self.records.get(&record.id)? {
-                    Some(now) if now.status.is_live() => tokio::time::sleep(LOOK).await,
-                    now => return Ok(now.unwrap_or_else(|| record.clone())),
-                }
-            }
-        };
-        tokio::time::timeout(ELSEWHERE, ended).await.unwrap_or_else(|_| Err(FleetError::Elsewhere(record.name.clone())))
+        self.records.wait_for_end(&record).await
     }
 }
 

@@ -1,13 +1,13 @@
 //! How long sandboxes live, and the end of those whose time is over: expired, unused, or gone.
 
-use std::sync::{Arc, Weak};
+use std::collections::HashSet;
+use std::sync::{Arc, MutexGuard, PoisonError, Weak};
 use std::time::Duration;
 
-use futures_util::future::join_all;
 use jiff::Timestamp;
 
 use super::super::cause::Cause;
-use super::super::{FleetError, LaunchRequest};
+use super::super::{FleetError, LaunchRequest, SandboxId};
 use super::{ATTACHED, Fleet, Sandbox};
 
 /// Between two looks at every sandbox.
@@ -15,6 +15,8 @@ const LOOK: Duration = Duration::from_secs(1);
 /// How far Jupyter's notion of activity may fall behind the gateway's, as a part of the idle time.
 const LAG: u32 = 4;
 const TELL_LIMIT: Duration = Duration::from_secs(5);
+/// How long Jupyter may take to say whether it is used.
+const ASK_LIMIT: Duration = Duration::from_secs(10);
 /// So many looks are between two at the other gateways.
 const SIBLINGS_EVERY: u64 = 5;
 /// So many looks are between two times that activity is written down.
@@ -73,12 +75,10 @@ pub(super) async fn watch(fleet: Weak<Fleet>) {
         }
         let wished = fleet.records.to_end(fleet.instance.id()).unwrap_or_default();
         let sandboxes: Vec<_> = fleet.live().values().cloned().collect();
-        // One that doesn't answer must not keep the others alive.
-        let looks = sandboxes.iter().map(|sandbox| {
+        for sandbox in sandboxes {
             let wished = wished.iter().find(|record| record.id == *sandbox.id()).and_then(Cause::wished);
-            fleet.look_at(sandbox, wished)
-        });
-        join_all(looks).await;
+            fleet.start_look(sandbox, wished);
+        }
         if look.is_multiple_of(WRITE_EVERY) {
             fleet.write_activity();
         }
@@ -98,14 +98,26 @@ impl Fleet {
         }
     }
 
-    async fn look_at(&self, sandbox: &Arc<Sandbox>, wished: Option<Cause>) {
-        let cause = match wished {
-            Some(cause) => Some(cause),
-            None => over(sandbox).await,
-        };
-        if let Some(cause) = cause {
-            self.end_on_its_own(sandbox, cause).await;
+    /// Looks at a sandbox on the side, unless that is under way: one that doesn't answer must not keep the others alive.
+    fn start_look(self: &Arc<Self>, sandbox: Arc<Sandbox>, wished: Option<Cause>) {
+        if !self.looking().insert(sandbox.id().clone()) {
+            return;
         }
+        let fleet = Arc::clone(self);
+        tokio::spawn(async move {
+            let cause = match wished {
+                Some(cause) => Some(cause),
+                None => over(&sandbox).await,
+            };
+            if let Some(cause) = cause {
+                fleet.end_on_its_own(&sandbox, cause).await;
+            }
+            fleet.looking().remove(sandbox.id());
+        });
+    }
+
+    fn looking(&self) -> MutexGuard<'_, HashSet<SandboxId>> {
+        self.looking.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     async fn end_on_its_own(&self, sandbox: &Arc<Sandbox>, cause: Cause) {
@@ -113,6 +125,12 @@ impl Fleet {
         let _one_at_a_time = lock.lock().await;
         // Somebody may have ended it while this waited.
         if !self.live().contains_key(sandbox.id()) {
+            return;
+        }
+        // Or have used it.
+        if let Cause::Idle(limit) = cause
+            && is_recent(sandbox.record().last_activity_at, Timestamp::now(), limit)
+        {
             return;
         }
         if let Err(error) = self.end(sandbox, cause, None).await {
@@ -138,10 +156,12 @@ async fn over(sandbox: &Sandbox) -> Option<Cause> {
         // One that doesn't answer is told at the next look; the others' time goes on meanwhile.
         let _ = tokio::time::timeout(TELL_LIMIT, tell(sandbox)).await;
     }
-    if is_recent(record.last_activity_at, now, limit) || is_used_otherwise(sandbox, now, limit).await {
+    if is_recent(record.last_activity_at, now, limit) {
         return None;
     }
-    Some(Cause::Idle(limit))
+    // One that doesn't answer is used by nobody.
+    let used = tokio::time::timeout(ASK_LIMIT, is_used_otherwise(sandbox, now, limit)).await;
+    (!used.unwrap_or(false)).then_some(Cause::Idle(limit))
 }
 
 /// Lets Jupyter know of uses that it saw nothing of, since it ends itself when it believes that nobody uses it.

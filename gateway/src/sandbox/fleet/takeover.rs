@@ -38,6 +38,7 @@ impl Fleet {
     /// The first look: takes over what dead gateways looked after, and goes on with what runs. Quick.
     pub(super) async fn take_over(&self) -> Left {
         let mut left = Left { dead: self.instance.dead(), ..Left::default() };
+        self.looked_at().extend(left.dead.iter().cloned());
         let records = self.records.live().unwrap_or_else(|error| {
             tracing::error!(%error, "the records can't be read");
             Vec::new()
@@ -72,7 +73,6 @@ impl Fleet {
             self.end_orphan(id).await;
         }
         self.forget_dead(&left.dead).await;
-        self.looked_at().extend(left.dead);
         self.settled.send_replace(true);
     }
 
@@ -88,7 +88,8 @@ impl Fleet {
             return;
         }
         let left = self.take_over().await;
-        Arc::clone(self).settle(left).await;
+        // Lifetimes don't wait for what is being removed, nor for launches whose names it waits for.
+        tokio::spawn(Arc::clone(self).settle(left));
     }
 
     /// A record whose gateway is dead, looked after from here from now on.

@@ -143,8 +143,7 @@ impl Builder {
             hash.update(part.as_bytes());
             hash.update([0]);
         }
-        let hex = hash.finalize().iter().take(8).fold(String::new(), |hex, byte| format!("{hex}{byte:02x}"));
-        self.cache_dir.join("python").join(hex)
+        self.cache_dir.join("python").join(hex::encode(&hash.finalize()[..8]))
     }
 
     async fn find_or_build(&self) -> Result<Environment, String> {
