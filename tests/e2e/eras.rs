@@ -71,7 +71,7 @@ async fn a_workspace_named_in_the_address_is_shared_by_those_who_name_it() {
 
 #[tokio::test]
 async fn a_header_that_disagrees_with_the_body_is_refused() {
-    let http = reqwest::Client::builder().no_proxy().build().expect("a client");
+    let http = crate::harness::http();
     let meta = |version: &str| json!({"io.modelcontextprotocol/protocolVersion": version, "io.modelcontextprotocol/clientCapabilities": {}});
     for (version, method, code) in [("2026-07-28", "tools/call", -32020), ("2199-01-01", "tools/list", -32022)] {
         let body = json!({"jsonrpc": "2.0", "id": 7, "method": "tools/list", "params": {"_meta": meta(version)}});

@@ -35,7 +35,7 @@ fn assert_probe(gateway: &Gateway, token: Option<&str>, expected: &[(&str, &[&st
 
 /// Waits until the gateway can launch sandboxes: the first start on a machine builds their Python environment.
 async fn ready(gateway: &Gateway) {
-    let http = reqwest::Client::builder().no_proxy().build().expect("a client");
+    let http = crate::harness::http();
     let url = format!("{}/readyz", gateway.origin());
     let ready = async {
         while !http.get(&url).send().await.is_ok_and(|response| response.status().is_success()) {
@@ -89,7 +89,7 @@ async fn case_17_with_a_token_nothing_runs_without_it_and_health_needs_none() {
         ("tools/list, with the session", &["200"], ""),
     ];
     assert_probe(&gateway, Some("tok-1234"), &expected);
-    let http = reqwest::Client::builder().no_proxy().build().expect("a client");
+    let http = crate::harness::http();
     for token in [None, Some("wrong"), Some("tok-12345")] {
         let mut request = http
             .post(gateway.url())
@@ -114,7 +114,7 @@ async fn case_17_with_a_token_nothing_runs_without_it_and_health_needs_none() {
 
 #[tokio::test]
 async fn a_refused_method_says_which_are_allowed() {
-    let http = reqwest::Client::builder().no_proxy().build().expect("a client");
+    let http = crate::harness::http();
     let response = http.put(shared().url()).body("{}").send().await.expect("an answer");
     assert_eq!(response.status(), 405);
     let allowed = response.headers()["allow"].to_str().expect("text").to_owned();
@@ -123,7 +123,7 @@ async fn a_refused_method_says_which_are_allowed() {
 
 #[tokio::test]
 async fn a_session_that_the_gateway_does_not_know_is_404_with_the_requests_own_id() {
-    let http = reqwest::Client::builder().no_proxy().build().expect("a client");
+    let http = crate::harness::http();
     let request = http
         .post(shared().url())
         .header("accept", "application/json, text/event-stream")
@@ -141,7 +141,7 @@ async fn a_session_that_the_gateway_does_not_know_is_404_with_the_requests_own_i
 async fn the_metrics_show_no_code_and_no_names_of_files() {
     let desk = crate::harness::Desk::new().await;
     desk.ok("execute_code", json!({"code": "print('needle-in-metrics')"})).await;
-    let http = reqwest::Client::builder().no_proxy().build().expect("a client");
+    let http = crate::harness::http();
     let text =
         http.get(format!("{}/metrics", shared().origin())).send().await.expect("an answer").text().await.expect("text");
     assert!(text.contains("cellgate"), "{text}");

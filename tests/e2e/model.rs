@@ -3,7 +3,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use serde_json::json;
 use sha2::{Digest as _, Sha256};
@@ -13,6 +13,7 @@ use crate::harness::{Client, Era, Gateway, Process, Start, eventually, marked};
 
 const STEPS: usize = 200;
 const LAUNCH: Duration = Duration::from_secs(900);
+const SOON: Duration = Duration::from_secs(20);
 const PRINCIPALS: [&str; 3] = ["ann", "bob", "cyd"];
 const NAMES: [&str; 3] = ["one", "two", "three"];
 
@@ -165,20 +166,25 @@ impl World {
         let expected: BTreeSet<String> = self.model.values().filter_map(modelled).collect();
         let what = format!("after {after}, what runs is {expected:?}");
         let runs = || running(self.data.path()).into_keys().collect::<BTreeSet<_>>() == expected;
-        eventually(&what, Duration::from_secs(20), runs).await;
+        eventually(&what, SOON, runs).await;
         for (who, client) in self.clients.iter().enumerate() {
-            let listed = client.call("list_sandboxes", json!({})).await.ok();
-            let records = listed.get("result").as_array().expect("a list");
-            let running = records.iter().filter(|record| record["status"] == "running");
-            let listed: BTreeSet<&str> = running.map(|record| record["id"].as_str().expect("an id")).collect();
             let own = self.model.iter().filter(|((of, _), _)| *of == who).filter_map(|(_, sandbox)| modelled(sandbox));
-            assert_eq!(
-                listed,
-                own.collect::<BTreeSet<_>>().iter().map(String::as_str).collect(),
-                "after {after}, of {who}"
-            );
+            let own: BTreeSet<String> = own.collect();
+            let begun = Instant::now();
+            // A process is gone a moment before its parent hears of it.
+            while listed(client).await != own {
+                assert!(begun.elapsed() < SOON, "after {after}, {who} has {own:?} and not {:?}", listed(client).await);
+            }
         }
     }
+}
+
+/// The sandboxes that are listed as running.
+async fn listed(client: &Client) -> BTreeSet<String> {
+    let listed = client.call("list_sandboxes", json!({})).await.ok();
+    let records = listed.get("result").as_array().expect("a list");
+    let running = records.iter().filter(|record| record["status"] == "running");
+    running.map(|record| record["id"].as_str().expect("an id").to_owned()).collect()
 }
 
 impl Drop for World {

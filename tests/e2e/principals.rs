@@ -7,9 +7,12 @@ use std::time::Duration;
 use serde_json::json;
 use sha2::{Digest as _, Sha256};
 use tempfile::TempDir;
+use tokio::process::Command;
 
-use crate::harness::{Client, Era, Gateway, Start};
+use crate::harness::{Client, Era, Gateway, Start, eventually, http};
 
+/// How long a start that is refused may take.
+const REFUSAL: Duration = Duration::from_secs(30);
 const LAUNCH: Duration = Duration::from_secs(900);
 
 /// A tokens file of its own.
@@ -46,10 +49,9 @@ fn alice_and_bob() -> String {
 
 /// The status of a first request that shows that token.
 async fn status(gateway: &Gateway, token: Option<&str>) -> u16 {
-    let http = reqwest::Client::builder().no_proxy().build().expect("a client");
     let params =
         json!({"protocolVersion": "2025-11-25", "capabilities": {}, "clientInfo": {"name": "t", "version": "1"}});
-    let request = http.post(gateway.url()).header("accept", "application/json, text/event-stream");
+    let request = http().post(gateway.url()).header("accept", "application/json, text/event-stream");
     let mut request = request
         .header("content-type", "application/json")
         .body(json!({"jsonrpc": "2.0", "id": 1, "method": "initialize", "params": params}).to_string());
@@ -60,8 +62,7 @@ async fn status(gateway: &Gateway, token: Option<&str>) -> u16 {
 }
 
 async fn metrics(gateway: &Gateway) -> String {
-    let http = reqwest::Client::builder().no_proxy().build().expect("a client");
-    let answer = http.get(format!("{}/metrics", gateway.origin())).send().await.expect("an answer");
+    let answer = http().get(format!("{}/metrics", gateway.origin())).send().await.expect("an answer");
     answer.text().await.expect("text")
 }
 
@@ -117,7 +118,7 @@ async fn a_token_works_while_it_is_in_the_file() {
 }
 
 #[tokio::test]
-async fn a_broken_line_leaves_the_earlier_tokens_valid_and_is_told_once() {
+async fn a_file_that_is_broken_or_gone_leaves_the_earlier_tokens_valid_and_is_told_once() {
     let file = TokensFile::new(&line("acme", "alice", "token-of-alice"));
     let gateway = file.start().serve();
     file.put(&format!("{}acme alice no-hash-at-all\n", line("acme", "alice", "newer-token")));
@@ -125,11 +126,16 @@ async fn a_broken_line_leaves_the_earlier_tokens_valid_and_is_told_once() {
         assert_eq!(status(&gateway, Some("token-of-alice")).await, 200);
         assert_eq!(status(&gateway, Some("newer-token")).await, 401);
     }
-    // The metrics are answered after the log is written.
     assert!(metrics(&gateway).await.contains("cellgate_tokens_errors_total 1"));
+    eventually("the log tells of it", Duration::from_secs(10), || gateway.log().contains("line 2")).await;
     let log = gateway.log();
     assert_eq!(log.matches("line 2").count(), 1, "{log}");
     assert!(!log.contains("no-hash-at-all"), "{log}");
+    std::fs::remove_file(file.path()).expect("it was there");
+    for _ in 0..3 {
+        assert_eq!(status(&gateway, Some("token-of-alice")).await, 200);
+    }
+    assert!(metrics(&gateway).await.contains("cellgate_tokens_errors_total 2"));
 }
 
 #[tokio::test]
@@ -157,8 +163,8 @@ async fn the_flag_for_several_principals_can_be_given_in_every_way() {
     }
 }
 
-#[test]
-fn a_start_that_could_let_the_wrong_caller_in_is_refused() {
+#[tokio::test]
+async fn a_start_that_could_let_the_wrong_caller_in_is_refused() {
     let one = TokensFile::new(&line("acme", "alice", "token-of-alice"));
     let two = TokensFile::new(&alice_and_bob());
     let empty = TokensFile::new("\n# nobody\n");
@@ -177,8 +183,10 @@ fn a_start_that_could_let_the_wrong_caller_in_is_refused() {
         (clash.start().argument("--allow-unisolated"), "line 3"),
         (Start::default().argument("--tokens").argument("/nowhere/tokens"), "/nowhere/tokens"),
     ] {
-        let start = start.data(data.path());
-        let output = start.command("serve").stdin(Stdio::null()).output().expect("it starts");
+        let mut command = Command::from(start.data(data.path()).command("serve"));
+        let ended = command.stdin(Stdio::null()).kill_on_drop(true).output();
+        let ended = tokio::time::timeout(REFUSAL, ended).await;
+        let output = ended.unwrap_or_else(|_| panic!("{words}: it is not refused")).expect("it starts");
         let said = String::from_utf8_lossy(&output.stderr).into_owned();
         assert_eq!(output.status.code(), Some(2), "{words}: {said}");
         assert!(said.contains(words), "{words}: {said}");

@@ -274,8 +274,14 @@ async fn what_no_record_tells_of_is_left_alone_logged_and_counted() {
     let client = client.at(next.url());
     client.call("execute_code", json!({"code": "1", "sandbox_name": "known"})).await.ok();
     eventually("it is logged", Duration::from_secs(10), || next.log().contains(&id)).await;
-    let metrics =
-        reqwest::get(format!("{}/metrics", next.origin())).await.expect("an answer").text().await.expect("text");
+    let metrics = crate::harness::http()
+        .get(format!("{}/metrics", next.origin()))
+        .send()
+        .await
+        .expect("an answer")
+        .text()
+        .await
+        .expect("text");
     assert!(metrics.contains("cellgate_unclear_total 1"), "{metrics}");
     assert!(next.end_by("TERM").await.success());
     let left = marked(data.path());

@@ -95,7 +95,7 @@ async fn the_limits_of_an_answer_can_be_lowered() {
 #[tokio::test]
 async fn a_host_that_was_listed_is_answered() {
     let gateway = Start::default().env("CELLGATE_ALLOWED_HOSTS", "gateway.ns.svc").serve();
-    let http = reqwest::Client::builder().no_proxy().build().expect("a client");
+    let http = crate::harness::http();
     let params =
         json!({"protocolVersion": "2025-11-25", "capabilities": {}, "clientInfo": {"name": "t", "version": "1"}});
     let body = json!({"jsonrpc": "2.0", "id": 1, "method": "initialize", "params": params}).to_string();

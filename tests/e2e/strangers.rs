@@ -199,7 +199,7 @@ async fn another_principals_session_is_as_if_it_were_not() {
     let house = House::open();
     let alice = Client::connect_as(house.gateway.url(), Era::Legacy, "editor", Some("token-of-alice")).await;
     let session = alice.session().expect("a session").to_owned();
-    let http = reqwest::Client::builder().no_proxy().build().expect("a client");
+    let http = crate::harness::http();
     let asked = |method: reqwest::Method, session: &str| {
         let request = http.request(method, house.gateway.url()).bearer_auth("token-of-bob");
         let request = request.header("accept", "application/json, text/event-stream");

@@ -49,6 +49,13 @@ struct Inner {
     hello: Value,
 }
 
+/// A plain HTTP client.
+pub(crate) fn http() -> reqwest::Client {
+    // Whichever test comes first installs it.
+    let _ = rustls::crypto::ring::default_provider().install_default();
+    reqwest::Client::builder().no_proxy().tcp_nodelay(true).build().expect("a client")
+}
+
 impl Client {
     /// A client of the older era.
     pub(crate) async fn connect(url: &str) -> Self {
@@ -57,8 +64,7 @@ impl Client {
 
     /// A client of that era that gives that name, with a bearer token where one is needed.
     pub(crate) async fn connect_as(url: &str, era: Era, name: &str, token: Option<&str>) -> Self {
-        let _ = rustls::crypto::ring::default_provider().install_default();
-        let http = reqwest::Client::builder().no_proxy().tcp_nodelay(true).build().expect("a client");
+        let http = http();
         let mut inner = Inner {
             http,
             url: url.to_owned(),

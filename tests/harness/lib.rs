@@ -18,7 +18,7 @@ mod token;
 mod wait;
 
 pub(crate) use check::contract_tools;
-pub(crate) use client::{Client, Era, Running};
+pub(crate) use client::{Client, Era, Running, http};
 pub(crate) use desk::{Desk, shared};
 pub(crate) use disk::SmallDisk;
 pub(crate) use files::{case, read_json, sources};

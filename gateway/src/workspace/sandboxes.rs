@@ -153,8 +153,8 @@ impl Caller {
     /// The failure of naming a sandbox that doesn't run, saying why when it ended.
     fn no_such_sandbox(&self, name: &str) -> Failure {
         if let Some(record) = self.fleet().record(&self.owner, name) {
-            if matches!(record.status, Status::Pending | Status::Starting) {
-                let message = format!("Sandbox '{name}' is still starting; call again in a few seconds.");
+            if matches!(record.status, Status::Pending | Status::Starting | Status::Running) {
+                let message = format!("Sandbox '{name}' is not ready yet; call again in a few seconds.");
                 return Failure::new(Code::SandboxNotReady, message);
             }
             let reason = record.status_reason.clone().unwrap_or_else(|| record.status.as_str().to_owned());

@@ -31,6 +31,7 @@ impl Fleet {
     }
 
     fn is_usable(&self, record: &Record) -> bool {
-        record.instance != self.instance.id() && record.status == Status::Running
+        // Also one that was a sibling's a moment ago and is just being taken over.
+        record.status == Status::Running && !self.found().contains_key(&record.id)
     }
 }
