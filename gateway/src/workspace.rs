@@ -3,6 +3,7 @@
 //! Sandboxes belong to the principal; these pointers belong to the workspace, so two of one
 //! person's never move each other's. Nothing here is process-global.
 
+mod binding;
 mod caller;
 mod cell_ids;
 mod document;
@@ -110,8 +111,7 @@ impl Workspaces {
     }
 
     /// Saves a workspace's pointers if they changed. It fails no call: what can't be saved now is with the next.
-    fn save(&self, owner: &Owner, name: &str) {
-        let workspace = self.workspace(owner, name);
+    fn save(&self, (owner, name): (&Owner, &str), workspace: &Workspace) {
         let mut saved = lock(&workspace.saved);
         let state = workspace.state().to_text();
         if *saved == state {

@@ -4,6 +4,7 @@
 mod attach;
 mod end;
 mod files;
+mod intent;
 mod launch;
 mod lifetimes;
 mod queue;

@@ -68,7 +68,7 @@ impl Caller {
 
     /// Saves where this workspace's pointers are now, so that they are there again after a restart.
     pub fn save(&self) {
-        self.workspaces.save(&self.owner, &self.name);
+        self.workspaces.save((&self.owner, &self.name), &self.workspace);
     }
 
     /// This call goes to that sandbox, which is being used by it.

@@ -2,24 +2,13 @@
 
 use std::sync::Arc;
 
-use serde::{Deserialize, Serialize};
-
+use super::binding::Binding;
 use super::failure::jupyter_failure;
 use super::notebooks::{OpenNotebook, Target};
 use super::{Caller, lock};
 use crate::answer::{Code, Failure};
 use crate::jupyter::{Kernel, KernelChoice, KernelModel, SessionModel};
-use crate::sandbox::{Sandbox, SandboxId};
-
-/// The kernel that a notebook runs on.
-#[derive(Clone, Serialize, Deserialize)]
-pub(super) struct Binding {
-    sandbox: SandboxId,
-    pub(super) kernel: String,
-    session: Option<String>,
-    /// Cellgate started it, so it may end it.
-    ours: bool,
-}
+use crate::sandbox::Sandbox;
 
 impl Caller {
     /// The notebook's kernel: the one it is bound to, its live session's, else a new one.

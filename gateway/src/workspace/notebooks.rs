@@ -4,8 +4,8 @@ use std::sync::{Arc, Mutex};
 
 use serde_json::{Value, json};
 
+use super::binding::Binding;
 use super::failure::jupyter_failure;
-use super::kernels::Binding;
 use super::pointers::SavedNotebook;
 use super::{Caller, Document, lock};
 use crate::answer::{Code, Failure};

@@ -7,7 +7,7 @@ use jiff::{SignedDuration, Timestamp};
 use rusqlite::{OptionalExtension, named_params};
 use serde::{Deserialize, Serialize};
 
-use super::kernels::Binding;
+use super::binding::Binding;
 use crate::database::Database;
 use crate::sandbox::{Owner, SandboxId};
 

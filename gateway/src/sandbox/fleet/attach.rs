@@ -4,10 +4,10 @@ use std::net::IpAddr;
 use std::sync::Arc;
 
 use jiff::Timestamp;
-use secrecy::{ExposeSecret, SecretString};
+use secrecy::SecretString;
 
 use super::super::{FleetError, LaunchRequest, ProviderError, Record, Status};
-use super::launch::{Asked, Intent};
+use super::intent::{Asked, Intent};
 use super::{ATTACHED, Fleet, Launched, Sandbox};
 use crate::jupyter::{JupyterError, Server};
 
@@ -64,12 +64,6 @@ impl Fleet {
         let Some(sealed) = sealed else { return Ok(None) };
         let opened = self.keys.key(&record.key_id).and_then(|key| key.open(record.id.as_str(), &sealed));
         opened.map(Some).ok_or_else(|| "its token can't be read any more: the master key was changed".to_owned())
-    }
-
-    /// A caller's secret as it is stored.
-    pub(super) fn sealed(&self, record: &Record, secret: &SecretString) -> Result<Vec<u8>, FleetError> {
-        let key = self.keys.key(&record.key_id).ok_or_else(|| FleetError::Data("the master key is gone".to_owned()))?;
-        Ok(key.seal(record.id.as_str(), secret.expose_secret())?)
     }
 }
 
