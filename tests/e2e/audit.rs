@@ -128,11 +128,12 @@ async fn a_sandbox_that_is_lost_expires_or_is_idle_says_so_in_the_trail_as_well(
     launch("idle", json!({"idle_timeout_seconds": 2})).await;
     launch("expired", json!({"ttl_seconds": 3})).await;
     launch("lost", json!({})).await;
-    let before = marked(gateway.data()).len();
-    assert!(before >= 3);
-    let servers = marked(gateway.data()).into_iter().filter(|process| process.command.contains("start_jupyter.py"));
-    // The newest one is the one that is to be lost.
-    servers.max_by_key(|process| process.pid).expect("it runs").kill();
+    let listed = client.call("list_sandboxes", json!({})).await.ok();
+    let records = listed.get("result").as_array().expect("a list");
+    let lost = records.iter().find(|record| record["name"] == "lost").expect("it is listed");
+    let jupyter = format!("{}/start_jupyter.py", lost["id"].as_str().expect("an id"));
+    let mut processes = marked(gateway.data()).into_iter();
+    processes.find(|process| process.command.contains(&jupyter)).expect("it runs").kill();
     eventually("all have ended", Duration::from_secs(30), || marked(gateway.data()).is_empty()).await;
     let ends = || events(&trail).into_iter().filter(|event| event["event"] == "end").collect::<Vec<_>>();
     eventually("all ends are told", Duration::from_secs(10), || ends().len() == 3).await;
