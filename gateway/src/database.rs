@@ -18,10 +18,10 @@ const STEPS: [&str; 2] = [include_str!("database/1.sql"), include_str!("database
 #[derive(Debug, thiserror::Error)]
 pub enum DatabaseError {
     /// The file can't be opened, read or written.
-    #[error("{0}")]
+    #[error("{FILE}: {0}")]
     Sqlite(#[from] rusqlite::Error),
     /// The file can't be made.
-    #[error("{0}")]
+    #[error("{FILE}: {0}")]
     File(#[from] std::io::Error),
     /// Its tables are of a version that is not known here.
     #[error("{FILE} was made by a newer Cellgate (version {0} of its tables): use that one")]

@@ -69,6 +69,9 @@ pub(super) async fn watch(fleet: Weak<Fleet>) {
     for look in 1_u64.. {
         tokio::time::sleep(LOOK).await;
         let Some(fleet) = fleet.upgrade() else { return };
+        if let Err(error) = fleet.instance.hold() {
+            tracing::error!(%error, "the lock file of this gateway can't be made again");
+        }
         fleet.write_unwritten();
         if look.is_multiple_of(SIBLINGS_EVERY) {
             fleet.look_for_dead().await;
