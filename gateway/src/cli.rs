@@ -9,7 +9,7 @@ use tokio::net::TcpListener;
 
 use crate::config::{self, Settings};
 use crate::operate::{Pruning, Selection};
-use crate::sandbox::{self, FleetError, ProviderError};
+use crate::sandbox;
 use crate::service::{Reach, Service, stop_on_signal};
 use crate::telemetry::{say, show};
 use crate::{check, demo, http, mcp, operate, stdio, telemetry};
@@ -88,11 +88,10 @@ pub async fn run() -> ExitCode {
 #[error("{0}")]
 struct BadSettings(String);
 
-/// A variant that isn't there is a wrong setting; all else is a failure.
-fn told_apart(error: anyhow::Error) -> anyhow::Error {
-    match error.downcast_ref::<FleetError>() {
-        Some(FleetError::Provider(ProviderError::Unknown { .. })) => BadSettings(format!("{error:#}")).into(),
-        _ => error,
+impl BadSettings {
+    #[expect(clippy::needless_pass_by_value, reason = "it stands for the error")]
+    fn new(error: anyhow::Error) -> Self {
+        Self(format!("{error:#}"))
     }
 }
 
@@ -103,14 +102,15 @@ fn failed(error: &anyhow::Error, code: u8) -> ExitCode {
 
 async fn serve(settings: &Settings) -> anyhow::Result<()> {
     telemetry::start(settings.log_format, "cellgate=info,warn,rmcp=off");
-    let access = settings.access().map_err(|error| BadSettings(format!("{error:#}")))?;
+    settings.check().map_err(BadSettings::new)?;
+    let access = settings.access().map_err(BadSettings::new)?;
     let listener =
         TcpListener::bind(settings.listen).await.with_context(|| format!("can't listen on {}", settings.listen))?;
     let address = listener.local_addr()?;
     let own_machine = settings.listen.ip().is_loopback() && settings.tokens.is_none();
     let reach = Reach { own_machine, home: Some("anonymous") };
     let stop = stop_on_signal()?;
-    let service = Service::open(settings, reach).await.map_err(told_apart)?;
+    let service = Service::open(settings, reach).await?;
     let fleet = service.fleet();
     say(&format!("cellgate {} listening on http://{address}{}", env!("CARGO_PKG_VERSION"), http::ENDPOINT));
     if settings.variant == "process" {
@@ -129,10 +129,11 @@ async fn serve(settings: &Settings) -> anyhow::Result<()> {
 
 async fn serve_stdio(settings: &Settings, workspace: Option<&str>) -> anyhow::Result<()> {
     telemetry::start(settings.log_format, "cellgate=warn,error,rmcp=off");
+    settings.check().map_err(BadSettings::new)?;
     let home = workspace.map(mcp::named);
     let reach = Reach { own_machine: true, home: home.as_deref() };
     let stop = stop_on_signal()?;
-    let service = Service::open(settings, reach).await.map_err(told_apart)?;
+    let service = Service::open(settings, reach).await?;
     let fleet = service.fleet();
     let served = stdio::serve(service.gateway, Duration::from_secs(settings.drain), stop).await;
     fleet.shutdown().await;

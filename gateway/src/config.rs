@@ -165,6 +165,15 @@ impl Settings {
         }
     }
 
+    /// Refuses settings that can't work, before anything is opened.
+    ///
+    /// # Errors
+    /// With the setting, and what to do.
+    pub fn check(&self) -> anyhow::Result<()> {
+        self.fleet(true).check()?;
+        self.policy(true).map(drop)
+    }
+
     /// What is decided about calls.
     ///
     /// # Errors

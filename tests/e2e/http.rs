@@ -157,6 +157,7 @@ fn a_bad_configuration_is_refused_before_anything_starts() {
         (Start::default().data(data.path()).argument("--variant").argument("nonsense"), "nonsense"),
         (Start::default().data(data.path()).argument("--no-such-flag"), "no-such-flag"),
         (Start::default().data(data.path()).env("CELLGATE_LISTEN", "nonsense"), "nonsense"),
+        (Start::default().data(data.path()).env("JUPYTER_URL", "nonsense"), "JUPYTER_URL"),
         (
             Start::default()
                 .data(data.path())

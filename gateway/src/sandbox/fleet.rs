@@ -97,6 +97,21 @@ pub(super) fn providers(config: &FleetConfig, instance: &str) -> Vec<Arc<dyn San
     vec![Arc::new(ProcessProvider::new(config, instance))]
 }
 
+impl FleetConfig {
+    /// Refuses what can't work, before anything is opened.
+    ///
+    /// # Errors
+    /// When there is no such variant.
+    pub fn check(&self) -> Result<(), FleetError> {
+        let known: Vec<&str> = providers(self, "").iter().map(|provider| provider.variant()).collect();
+        if known.contains(&self.variant.as_str()) {
+            return Ok(());
+        }
+        let known = known.join(", ");
+        Err(ProviderError::Unknown { variant: self.variant.clone(), known }.into())
+    }
+}
+
 type NameLock = Arc<tokio::sync::Mutex<()>>;
 
 /// The sandboxes of a gateway.
