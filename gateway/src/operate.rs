@@ -117,9 +117,8 @@ pub struct Pruning {
 pub fn prune(settings: &Settings, pruning: &Pruning) -> anyhow::Result<()> {
     let ledger = Ledger::open(settings.fleet(true))?;
     let least = Duration::from_secs(pruning.older_than.saturating_mul(24 * 3600));
-    let old = |files: &KeptFiles| Timestamp::now().duration_since(files.used_at).unsigned_abs() >= least;
     let mut kept = ledger.kept_files()?;
-    kept.retain(|files| pruning.selection.has_files(files) && old(files));
+    kept.retain(|files| pruning.selection.has_files(files) && (pruning.older_than == 0 || files.is_older_than(least)));
     let json = pruning.selection.json;
     if !json {
         let rows = kept.iter().map(|files| {

@@ -18,6 +18,7 @@ mod progress;
 mod provider;
 mod record;
 mod records;
+mod removal;
 mod request;
 
 pub use attachable::{Attachable, Pattern};

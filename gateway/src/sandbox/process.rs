@@ -21,6 +21,7 @@ use futures_util::future::BoxFuture;
 
 pub use marks::running_processes;
 
+use super::removal;
 use super::{Endpoint, FleetConfig, Found, LaunchRequest, Plan, Progress, ProviderError, SandboxId, SandboxProvider};
 use directory::Directory;
 use environment::{Builder, Environment};
@@ -75,10 +76,13 @@ impl ProcessProvider {
         if let Some(process) = &process {
             process.ask_to_end().await;
         }
-        marks::end_all(id.as_str(), known, self.grace()).await.map_err(ProviderError::Failed)?;
+        marks::end_all(id.as_str(), known, self.grace()).await.map_err(ProviderError::NotEnded)?;
         self.running().remove(id);
-        let directory = Directory::new(&self.folder, id);
-        directory.remove().map_err(|error| ProviderError::Failed(format!("its directory can't be removed: {error}")))
+        // Nothing of it runs any more: what can't be removed is no reason to call it alive.
+        if let Err(error) = removal::remove(Directory::new(&self.folder, id).path()).await {
+            tracing::error!(sandbox = %id, %error, "the directory of a sandbox that ended can't be removed");
+        }
+        Ok(())
     }
 }
 

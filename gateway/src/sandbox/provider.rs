@@ -77,6 +77,9 @@ pub enum ProviderError {
     /// It tried and failed; what was made is taken down again.
     #[error("The sandbox could not be launched and was taken down again: {0}")]
     Failed(String),
+    /// Something of a sandbox that is to end is left.
+    #[error("The sandbox could not be ended: {0}. Call terminate_sandbox again.")]
+    NotEnded(String),
 }
 
 impl ProviderError {
@@ -87,6 +90,7 @@ impl ProviderError {
             Self::Invalid(_) => Code::ArgumentsInvalid,
             Self::Unsupported { .. } | Self::Unknown { .. } => Code::ProviderUnsupported,
             Self::Failed(_) => Code::SandboxLaunchFailed,
+            Self::NotEnded(_) => Code::Internal,
         }
     }
 }

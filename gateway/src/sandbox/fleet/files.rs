@@ -4,9 +4,10 @@ use std::path::{Path, PathBuf};
 use std::sync::Weak;
 use std::time::{Duration, SystemTime};
 
-use jiff::Timestamp;
+use jiff::{SignedDuration, Timestamp};
 
 use super::super::records::Records;
+use super::super::removal::{self, remove_all};
 use super::super::{FleetError, Owner, Record};
 use super::Fleet;
 
@@ -31,6 +32,13 @@ pub struct KeptFiles {
     pub used_at: Timestamp,
 }
 
+impl KeptFiles {
+    /// Whether they were not used for that long. A time in the future is no use long ago, whatever the clock did.
+    pub fn is_older_than(&self, limit: Duration) -> bool {
+        SignedDuration::try_from(limit).is_ok_and(|limit| Timestamp::now().duration_since(self.used_at) >= limit)
+    }
+}
+
 /// The files that are kept in a data directory and that no sandbox uses, by owner and name.
 ///
 /// # Errors
@@ -48,7 +56,7 @@ pub fn kept_files(data_dir: &Path, records: &Records) -> Result<Vec<KeptFiles>, 
             if record.is_some_and(|record| record.status.is_live()) {
                 continue;
             }
-            let (bytes, changed_at) = size(&path)?;
+            let (bytes, changed_at) = size(&path);
             let used_at = record.map_or(changed_at, |record| changed_at.max(record.last_activity_at));
             kept.push(KeptFiles { owner: owner.clone(), name, path, bytes, used_at });
         }
@@ -68,7 +76,7 @@ pub fn prune(files: &KeptFiles, records: &Records) -> Result<bool, FleetError> {
     if !records.unless_live(&files.owner, &files.name, || std::fs::rename(&files.path, &gone))? {
         return Ok(false);
     }
-    std::fs::remove_dir_all(&gone)?;
+    remove_all(&gone)?;
     Ok(true)
 }
 
@@ -104,24 +112,28 @@ impl Fleet {
         if !self.config.ephemeral || ended.files.is_none() {
             return;
         }
-        let folder = self.workspace(&ended.owner, &ended.name);
-        match tokio::fs::remove_dir_all(&folder).await {
-            Err(error) if error.kind() != std::io::ErrorKind::NotFound => {
+        match removal::remove(&self.workspace(&ended.owner, &ended.name)).await {
+            Ok(()) => ended.files = None,
+            Err(error) => {
                 tracing::error!(sandbox = %ended.id, %error, "the files of a sandbox that ended can't be deleted");
             }
-            _ => ended.files = None,
         }
     }
 
     fn prune_older_than(&self, retention: Duration) -> Result<(), FleetError> {
         for leftover in folders(&self.config.data_dir.join("workspaces"))?.iter().flat_map(|folder| pruned(folder)) {
-            std::fs::remove_dir_all(leftover)?;
+            if let Err(error) = remove_all(&leftover) {
+                tracing::error!(path = %leftover.display(), %error, "what a deletion left can't be deleted");
+            }
         }
-        for files in kept_files(&self.config.data_dir, &self.records)? {
-            if Timestamp::now().duration_since(files.used_at).unsigned_abs() > retention
-                && prune(&files, &self.records)?
-            {
-                tracing::info!(path = %files.path.display(), "deleted files that nobody used for as long as they are kept");
+        for files in
+            kept_files(&self.config.data_dir, &self.records)?.iter().filter(|files| files.is_older_than(retention))
+        {
+            let path = files.path.display();
+            match prune(files, &self.records) {
+                Ok(true) => tracing::info!(%path, "deleted files that nobody used for as long as they are kept"),
+                Ok(false) => {}
+                Err(error) => tracing::error!(%path, %error, "old files can't be deleted"),
             }
         }
         Ok(())
@@ -168,19 +180,27 @@ fn name_of(path: &Path) -> Option<&str> {
     path.file_name()?.to_str()
 }
 
-/// The bytes below a folder, and when something in it was last changed. Links are not followed.
-fn size(folder: &Path) -> std::io::Result<(u64, Timestamp)> {
+/// The bytes below a folder, and when something in it was last changed, as far as it can be read. Links are not followed.
+fn size(folder: &Path) -> (u64, Timestamp) {
     let changed = |metadata: &std::fs::Metadata| {
         Timestamp::try_from(metadata.modified().unwrap_or(SystemTime::UNIX_EPOCH)).unwrap_or_default()
     };
-    let (mut bytes, mut changed_at) = (0, changed(&std::fs::metadata(folder)?));
-    for entry in std::fs::read_dir(folder)? {
-        let entry = entry?;
-        let metadata = entry.metadata()?;
-        let (more, at) = if metadata.is_dir() { size(&entry.path())? } else { (metadata.len(), changed(&metadata)) };
-        (bytes, changed_at) = (bytes + more, changed_at.max(at));
+    let (mut bytes, mut changed_at) =
+        (0, std::fs::metadata(folder).map_or(Timestamp::UNIX_EPOCH, |folder| changed(&folder)));
+    let mut left = vec![folder.to_owned()];
+    while let Some(folder) = left.pop() {
+        // What vanished meanwhile, or lies deeper than a path can tell, doesn't count.
+        for entry in std::fs::read_dir(folder).into_iter().flatten().flatten() {
+            let Ok(metadata) = entry.metadata() else { continue };
+            changed_at = changed_at.max(changed(&metadata));
+            if metadata.is_dir() {
+                left.push(entry.path());
+            } else {
+                bytes += metadata.len();
+            }
+        }
     }
-    Ok((bytes, changed_at))
+    (bytes, changed_at)
 }
 
 #[cfg(test)]

@@ -4,7 +4,7 @@ use std::collections::HashSet;
 use std::sync::{Arc, MutexGuard, PoisonError, Weak};
 use std::time::Duration;
 
-use jiff::Timestamp;
+use jiff::{SignedDuration, Timestamp};
 
 use super::super::cause::Cause;
 use super::super::{FleetError, LaunchRequest, SandboxId};
@@ -186,8 +186,9 @@ async fn last_use(sandbox: &Sandbox) -> Option<Timestamp> {
     Some(seen)
 }
 
+/// Whether that was less than `limit` ago. A time in the future is: the clock was set back.
 fn is_recent(activity: Timestamp, now: Timestamp, limit: Duration) -> bool {
-    now.duration_since(activity).unsigned_abs() < limit
+    SignedDuration::try_from(limit).is_ok_and(|limit| now.duration_since(activity) < limit)
 }
 
 /// Whether somebody uses it past this gateway, such as a person or a sibling. Code that runs is use, and so is a

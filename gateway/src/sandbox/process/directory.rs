@@ -49,13 +49,6 @@ impl Directory {
         self.copy_fonts(environment)
     }
 
-    pub(super) fn remove(&self) -> io::Result<()> {
-        match fs::remove_dir_all(&self.0) {
-            Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
-            removed => removed,
-        }
-    }
-
     /// What `python -m venv` makes, without running Python. The `.pth` file brings the shared packages
     /// in behind the sandbox's own, so `%pip install` writes here and changes nothing for others.
     fn make_environment(&self, environment: &Environment) -> io::Result<()> {
