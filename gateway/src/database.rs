@@ -3,14 +3,17 @@
 
 use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
 use std::path::Path;
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Mutex, PoisonError, TryLockError};
 use std::time::Duration;
 
 use rusqlite::{Connection, TransactionBehavior};
+use tokio::runtime::RuntimeFlavor;
 
 const FILE: &str = "cellgate.db";
 /// How long a write waits for another gateway's.
 const BUSY: Duration = Duration::from_secs(5);
+/// Between two tries.
+const WAIT: Duration = Duration::from_millis(5);
 /// The steps that led to today's tables, oldest first; `user_version` counts those that were made.
 const STEPS: [&str; 2] = [include_str!("database/1.sql"), include_str!("database/2.sql")];
 
@@ -41,7 +44,7 @@ impl Database {
         let file = data_dir.join(FILE);
         std::fs::OpenOptions::new().append(true).create(true).mode(0o600).open(&file)?;
         let mut connection = Connection::open(file)?;
-        connection.busy_timeout(BUSY)?;
+        connection.busy_handler(Some(wait))?;
         connection.pragma_update(None, "journal_mode", "WAL")?;
         connection.pragma_update(None, "synchronous", "NORMAL")?;
         bring_up_to_date(&mut connection)?;
@@ -50,12 +53,36 @@ impl Database {
 
     /// Works with the connection; others wait meanwhile, so it is only for short things.
     pub fn with<T>(&self, work: impl FnOnce(&mut Connection) -> rusqlite::Result<T>) -> rusqlite::Result<T> {
-        work(&mut self.0.lock().unwrap_or_else(PoisonError::into_inner))
+        let mut connection = match self.0.try_lock() {
+            Ok(connection) => connection,
+            Err(TryLockError::Poisoned(poisoned)) => poisoned.into_inner(),
+            Err(TryLockError::WouldBlock) => off_the_workers(|| self.0.lock().unwrap_or_else(PoisonError::into_inner)),
+        };
+        work(&mut connection)
     }
+}
+
+/// Waits for another gateway's write; whether to try again.
+fn wait(tries: i32) -> bool {
+    off_the_workers(|| std::thread::sleep(WAIT));
+    u32::try_from(tries).is_ok_and(|tries| WAIT * tries < BUSY)
+}
+
+/// Blocks, but no thread that serves others.
+fn off_the_workers<T>(block: impl FnOnce() -> T) -> T {
+    let flavor = tokio::runtime::Handle::try_current().map(|handle| handle.runtime_flavor());
+    if flavor.is_ok_and(|flavor| flavor == RuntimeFlavor::MultiThread) {
+        return tokio::task::block_in_place(block);
+    }
+    block()
 }
 
 /// Makes the steps that are missing, all or none, one gateway at a time.
 fn bring_up_to_date(connection: &mut Connection) -> Result<(), DatabaseError> {
+    // Nothing is written where nothing is to be done: the disk may be full.
+    if connection.pragma_query_value(None, "user_version", |row| row.get::<_, usize>(0))? == STEPS.len() {
+        return Ok(());
+    }
     let transaction = connection.transaction_with_behavior(TransactionBehavior::Immediate)?;
     let made: usize = transaction.pragma_query_value(None, "user_version", |row| row.get(0))?;
     if made > STEPS.len() {

@@ -15,9 +15,10 @@ mod pointers;
 mod report;
 mod sandboxes;
 
+use std::collections::hash_map::Entry;
 use std::collections::{BTreeMap, HashMap};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 pub use caller::{Call, Caller};
 pub use document::{Document, NotebookDocument};
@@ -67,6 +68,8 @@ pub struct Workspaces {
 
 /// Begins the name of the workspace of a process that serves one client on its standard streams.
 const PROCESS: &str = "process:";
+/// How often it is noted that a workspace is in use, at least.
+const NOTE_EVERY: Duration = Duration::from_secs(3600);
 /// So many workspaces may be in memory before those that nobody is using are dropped; they are saved.
 const IN_MEMORY: usize = 1000;
 
@@ -102,21 +105,33 @@ impl Workspaces {
 
     /// The workspace of that name: as it was saved, or a new one.
     fn workspace(&self, owner: &Owner, name: &str) -> Arc<Workspace> {
+        let saved = self.pointers.load((owner, name)).unwrap_or_default();
         let mut open = lock(&self.open);
         if open.len() >= IN_MEMORY {
             open.retain(|_, workspace| Arc::strong_count(workspace) > 1);
         }
-        let load = || Arc::new(Workspace::restored(self.pointers.load((owner, name)).unwrap_or_default()));
-        Arc::clone(open.entry((owner.clone(), name.to_owned())).or_insert_with(load))
+        match open.entry((owner.clone(), name.to_owned())) {
+            Entry::Occupied(entry) => {
+                let workspace = entry.get();
+                // Another gateway may have moved its pointers.
+                if let Some(saved) = saved {
+                    workspace.follow(saved);
+                }
+                Arc::clone(workspace)
+            }
+            Entry::Vacant(entry) => Arc::clone(entry.insert(Arc::new(Workspace::restored(saved)))),
+        }
     }
 
     /// Saves a workspace's pointers if they changed. It fails no call: what can't be saved now is with the next.
     fn save(&self, (owner, name): (&Owner, &str), workspace: &Workspace) {
         let mut saved = lock(&workspace.saved);
         let state = workspace.state().to_text();
-        if *saved == state {
+        let mut noted_at = lock(&workspace.noted_at);
+        if *saved == state && noted_at.elapsed() < NOTE_EVERY {
             return;
         }
+        *noted_at = Instant::now();
         match self.pointers.save((owner, name), &state) {
             Ok(()) => *saved = state,
             Err(error) => tracing::error!(%error, "the pointers of a workspace can't be saved"),
@@ -155,11 +170,12 @@ impl Workspaces {
 }
 
 /// One workspace's pointers.
-#[derive(Default)]
 struct Workspace {
     state: Mutex<State>,
     /// As they were last saved.
     saved: Mutex<String>,
+    /// When it was last noted that it is in use.
+    noted_at: Mutex<Instant>,
 }
 
 #[derive(Default)]
@@ -176,7 +192,20 @@ impl Workspace {
     fn restored(saved: Option<String>) -> Self {
         let saved = saved.unwrap_or_else(|| State::default().to_text());
         let state = pointers::parse(&saved).map(State::from).unwrap_or_default();
-        Self { state: Mutex::new(state), saved: Mutex::new(saved) }
+        Self { state: Mutex::new(state), saved: Mutex::new(saved), noted_at: Mutex::new(Instant::now()) }
+    }
+
+    /// Takes what another gateway saved, unless a call here has moved pointers that are not saved yet.
+    fn follow(&self, saved: String) {
+        let mut known = lock(&self.saved);
+        let mut state = self.state();
+        if *known != saved
+            && *known == state.to_text()
+            && let Some(theirs) = pointers::parse(&saved)
+        {
+            *state = State::from(theirs);
+            *known = saved;
+        }
     }
 
     fn state(&self) -> MutexGuard<'_, State> {

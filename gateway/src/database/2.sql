@@ -7,6 +7,8 @@ ALTER TABLE sandboxes ADD COLUMN backend TEXT;
 ALTER TABLE sandboxes ADD COLUMN idle_seconds INTEGER;
 -- The master key that its token and its digest are derived from; '' is the one that the first version made.
 ALTER TABLE sandboxes ADD COLUMN key_id TEXT NOT NULL DEFAULT '';
+-- 1 where its files end with it: as its owner was told at the launch.
+ALTER TABLE sandboxes ADD COLUMN ephemeral INTEGER NOT NULL DEFAULT 0;
 -- A caller's secret, sealed.
 ALTER TABLE sandboxes ADD COLUMN secret BLOB;
 UPDATE sandboxes SET wish = 'terminated', wish_reason = status_reason WHERE status = 'terminating';

@@ -3,6 +3,7 @@
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
 
 use axum::extract::{Request, State};
 use axum::http::{HeaderMap, Method};
@@ -20,6 +21,8 @@ use crate::workspace::Workspaces;
 
 /// How long a session is kept that nobody goes on with.
 const KEPT: SignedDuration = SignedDuration::from_hours(30 * 24);
+/// How often it is noted that a session is in use, at least.
+const NOTE_EVERY: Duration = Duration::from_secs(3600);
 const HEADER: &str = "mcp-session-id";
 
 /// The sessions of a data directory.
@@ -29,8 +32,8 @@ pub(super) struct Sessions(Arc<Inner>);
 struct Inner {
     database: Arc<Database>,
     workspaces: Arc<Workspaces>,
-    /// Those that were used since the start.
-    owners: Mutex<HashMap<String, Owner>>,
+    /// Those that were used lately, with when that was noted.
+    owners: Mutex<HashMap<String, (Owner, Instant)>>,
 }
 
 /// Lets a request through to its own session: another's, or one that is gone, is answered as one that never was.
@@ -66,14 +69,16 @@ impl Sessions {
     }
 
     fn owner(&self, id: &str) -> Option<Owner> {
-        if let Some(owner) = self.owners().get(id) {
+        if let Some((owner, noted_at)) = self.owners().get(id)
+            && noted_at.elapsed() < NOTE_EVERY
+        {
             return Some(owner.clone());
         }
         let owner = self.saved_owner(id).unwrap_or_else(|error| {
             tracing::error!(%error, "the sessions can't be read");
             None
         })?;
-        self.owners().insert(id.to_owned(), owner.clone());
+        self.owners().insert(id.to_owned(), (owner.clone(), Instant::now()));
         Some(owner)
     }
 
@@ -96,7 +101,7 @@ impl Sessions {
         if let Err(error) = self.0.database.with(|connection| connection.prepare_cached(sql)?.execute(begun)) {
             tracing::error!(%error, "a session can't be saved; it ends with this gateway");
         }
-        self.owners().insert(id.to_owned(), owner.clone());
+        self.owners().insert(id.to_owned(), (owner.clone(), Instant::now()));
     }
 
     async fn end(&self, owner: &Owner, id: &str) {
@@ -104,7 +109,7 @@ impl Sessions {
         self.0.workspaces.close(owner, &of_session(id)).await;
     }
 
-    fn owners(&self) -> MutexGuard<'_, HashMap<String, Owner>> {
+    fn owners(&self) -> MutexGuard<'_, HashMap<String, (Owner, Instant)>> {
         self.0.owners.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

@@ -96,6 +96,10 @@ impl TokensFile {
         let bytes = std::fs::read(&self.path).map_err(|error| self.unreadable(&error))?;
         held.seen = Some(stamp);
         held.told = None;
+        if bytes.trim_ascii().is_empty() {
+            // As an editor leaves it for a moment.
+            return Err(self.wrong("it is empty: add a line for each token, or a comment to let nobody in"));
+        }
         let entries = parsed(&String::from_utf8_lossy(&bytes)).map_err(|error| self.wrong(&error))?;
         self.check_principals(&entries)?;
         tracing::info!(tokens = entries.len(), "tokens file read");

@@ -6,6 +6,7 @@ use futures_util::future::BoxFuture;
 use rmcp::RoleServer;
 use rmcp::model::ProgressNotificationParam;
 use rmcp::service::RequestContext;
+use sha2::{Digest, Sha256};
 use tokio::sync::mpsc;
 
 use crate::sandbox::{Owner, Progress};
@@ -16,13 +17,19 @@ const WORKSPACE_HEADER: &str = "cellgate-workspace";
 
 /// The workspace of that name, which a client or an operator chose.
 pub fn named(name: &str) -> String {
-    format!("named:{name}")
+    if name.len() <= LONGEST_NAME {
+        return format!("named:{name}");
+    }
+    format!("named-sha256:{}", hex::encode(Sha256::digest(name)))
 }
 
 /// The workspace of an MCP session.
 pub fn of_session(id: &str) -> String {
     format!("session:{id}")
 }
+
+/// Longer names of workspaces, in bytes, are known by their hash.
+const LONGEST_NAME: usize = 200;
 
 /// Tenant, principal and workspace of a request (the principal is what the HTTP side found in the
 /// credential, `local` where there is none).
@@ -35,7 +42,8 @@ pub(super) fn identity(context: &RequestContext<RoleServer>, home: &str) -> (Own
 /// The workspace: named in the URL, a header or `_meta`; else the session; else the client's name.
 fn workspace(context: &RequestContext<RoleServer>, parts: Option<&http::request::Parts>) -> Option<String> {
     let header = |name: &str| {
-        let value = parts?.headers.get(name)?.to_str().ok()?;
+        // HTTP allows more than ASCII in a value, and so do names.
+        let value = std::str::from_utf8(parts?.headers.get(name)?.as_bytes()).ok()?;
         (!value.is_empty()).then(|| value.to_owned())
     };
     let in_url = || {

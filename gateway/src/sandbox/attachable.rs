@@ -2,7 +2,7 @@
 //! so the operator says which.
 
 use std::fmt;
-use std::net::IpAddr;
+use std::net::{IpAddr, Ipv6Addr};
 use std::str::FromStr;
 
 use url::{Host, Url};
@@ -57,11 +57,14 @@ async fn resolved(name: &str, url: &Url) -> Result<Vec<IpAddr>, FleetError> {
     Ok(found.map(|address| address.ip()).collect())
 }
 
+/// Where a cloud's metadata is that isn't link-local.
+const METADATA: Ipv6Addr = Ipv6Addr::new(0xfd00, 0xec2, 0, 0, 0, 0, 0, 0x254);
+
 fn is_special(address: &IpAddr) -> bool {
     let address = address.to_canonical();
     let link_local = match address {
         IpAddr::V4(address) => address.is_link_local() || address.is_broadcast(),
-        IpAddr::V6(address) => address.is_unicast_link_local(),
+        IpAddr::V6(address) => address.is_unicast_link_local() || address == METADATA,
     };
     link_local || address.is_loopback() || address.is_unspecified() || address.is_multicast()
 }
@@ -160,7 +163,7 @@ mod tests {
         assert_eq!(pinned.unwrap(), ["127.0.0.1".parse::<std::net::IpAddr>().unwrap()]);
         assert!(check(listed("10.0.0.1"), "http://10.0.0.2/").await.is_err());
         assert!(check(Attachable::Any, "http://10.0.0.2/").await.unwrap().is_none());
-        for address in ["169.254.169.254", "::ffff:169.254.169.254", "fe80::1", "0.0.0.0", "::1"] {
+        for address in ["169.254.169.254", "::ffff:169.254.169.254", "fe80::1", "fd00:ec2::254", "0.0.0.0", "::1"] {
             assert!(is_special(&address.parse().unwrap()), "{address}");
         }
     }

@@ -10,7 +10,7 @@ use crate::jupyter::JupyterError;
 pub enum FleetError {
     /// The name can't be one.
     #[error(
-        "'{0}' can't be a sandbox's name: use 1 to 100 letters, digits, '.', '_', '-' or ':', starting with a letter or digit."
+        "'{0}' can't be a sandbox's name: use 1 to 100 letters, digits, '.', '_', '-' or ':', starting with a letter or digit, and not the form of an id (s-...)."
     )]
     BadName(String),
     /// Another launch of that name asked for something else.

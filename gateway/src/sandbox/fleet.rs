@@ -21,6 +21,7 @@ use secrecy::{ExposeSecret, SecretString};
 use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
 
+pub(super) use files::delete_if_ephemeral;
 pub use files::{KeptFiles, kept_files, prune};
 pub use lifetimes::Lifetimes;
 pub use sandbox::Sandbox;
@@ -166,10 +167,16 @@ impl Fleet {
         // Jupyter runs elsewhere than the gateway was started, so its paths have to be whole.
         let config = FleetConfig { data_dir: config.data_dir.canonicalize()?, ..config };
         let instance = Instance::enter(&config.data_dir)?;
+        let records = Records::new(database);
+        records.forget_old()?;
+        let keys = KeyRing::open(&config.data_dir, config.master_key_file.as_deref())?;
+        if records.live()?.iter().any(|record| keys.key(&record.key_id).is_none()) {
+            tracing::error!("sandboxes live whose master key is not in the key ring: they can't be used, and end");
+        }
         Ok(Self {
-            records: Records::open(database)?,
+            records,
             audit,
-            keys: KeyRing::open(&config.data_dir, config.master_key_file.as_deref())?,
+            keys,
             providers: providers(&config, instance.id()),
             instance,
             queue: Queue::new(config.launches_at_once),

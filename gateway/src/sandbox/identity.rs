@@ -76,6 +76,12 @@ impl SandboxId {
         Self(id)
     }
 
+    /// Whether a text has the form of an id.
+    pub(super) fn is_like(text: &str) -> bool {
+        text.strip_prefix("s-")
+            .is_some_and(|rest| rest.len() == LENGTH && rest.bytes().all(|byte| LETTERS.contains(&byte)))
+    }
+
     /// The id's text.
     pub fn as_str(&self) -> &str {
         &self.0

@@ -86,7 +86,10 @@ impl KeyRing {
         };
         let bytes = std::fs::read(&self.file).map_err(fault)?;
         let keys = parse(&bytes).ok_or_else(|| no_keys(&self.file))?;
-        *self.keys.lock().unwrap_or_else(PoisonError::into_inner) = keys.into_iter().map(Arc::new).collect();
+        let mut known = self.keys.lock().unwrap_or_else(PoisonError::into_inner);
+        // What this gateway used before it goes on using, whatever became of the file.
+        let gone: Vec<Arc<Key>> = known.iter().filter(|old| keys.iter().all(|key| key.id != old.id)).cloned().collect();
+        *known = keys.into_iter().map(Arc::new).chain(gone).collect();
         Ok(())
     }
 }

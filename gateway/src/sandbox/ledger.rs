@@ -5,8 +5,8 @@ use std::sync::Arc;
 
 use jiff::Timestamp;
 
-use super::fleet::{ATTACHED, providers};
-use super::instance::Instance;
+use super::fleet::{ATTACHED, delete_if_ephemeral, providers};
+use super::instance::{Instance, State, state_in};
 use super::keys::KeyRing;
 use super::records::Records;
 use super::{FleetConfig, FleetError, KeptFiles, Owner, Record, Status, kept_files, prune};
@@ -29,7 +29,7 @@ impl Ledger {
         let data_dir = config.data_dir.canonicalize().map_err(|error| {
             FleetError::Data(format!("there is no data directory {} ({error})", config.data_dir.display()))
         })?;
-        let records = Records::open(Arc::new(Database::open(&data_dir)?))?;
+        let records = Records::new(Arc::new(Database::open(&data_dir)?));
         Ok(Self { config: FleetConfig { data_dir, ..config }, records })
     }
 
@@ -38,10 +38,9 @@ impl Ledger {
     /// # Errors
     /// When the records can't be read.
     pub fn list(&self) -> Result<Vec<Record>, FleetError> {
-        let instance = Instance::enter(&self.config.data_dir)?;
         let mut records = self.records.all()?;
         for record in records.iter_mut().filter(|record| record.status.is_live()) {
-            if !instance.is_alive(&record.instance) {
+            if !self.is_looked_after(record) {
                 record.status_reason = Some("no gateway looks after it now; the next one to start does".to_owned());
             }
         }
@@ -53,14 +52,18 @@ impl Ledger {
     /// # Errors
     /// When it isn't ended in time.
     pub async fn terminate(&self, record: &Record) -> Result<Record, FleetError> {
-        let instance = Instance::enter(&self.config.data_dir)?;
         self.records.wish(&record.id, Status::Terminated, REASON)?;
-        if !instance.is_alive(&record.instance)
-            && self.records.take_over(&record.id, &record.instance, instance.id())?
-        {
-            return self.terminate_here(record.clone(), &instance).await;
+        if !self.is_looked_after(record) {
+            let instance = Instance::enter(&self.config.data_dir)?;
+            if self.records.take_over(&record.id, &record.instance, instance.id())? {
+                return self.terminate_here(record.clone(), &instance).await;
+            }
         }
         self.records.wait_for_end(record).await
+    }
+
+    fn is_looked_after(&self, record: &Record) -> bool {
+        state_in(&self.config.data_dir, &record.instance) == State::Alive
     }
 
     async fn terminate_here(&self, mut record: Record, instance: &Instance) -> Result<Record, FleetError> {
@@ -75,6 +78,7 @@ impl Ledger {
         record.status_reason = Some(REASON.to_owned());
         record.url = None;
         record.last_activity_at = Timestamp::now();
+        delete_if_ephemeral(&mut record).await;
         self.records.put(&record)?;
         Ok(record)
     }

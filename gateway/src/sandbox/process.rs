@@ -131,6 +131,10 @@ impl SandboxProvider for ProcessProvider {
         })
     }
 
+    fn runs(&self, id: &SandboxId) -> bool {
+        !marks::running_processes(id.as_str()).is_empty()
+    }
+
     fn ended(&self, id: &SandboxId) -> Option<String> {
         self.running().get(id)?.ended()
     }

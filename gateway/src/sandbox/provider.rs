@@ -112,6 +112,9 @@ pub trait SandboxProvider: Send + Sync {
     /// Looks after a sandbox that a dead gateway made, if it runs still. Quick: nothing is asked over a network.
     fn adopt<'a>(&'a self, id: &'a SandboxId, backend: Option<&'a str>) -> BoxFuture<'a, Found>;
 
+    /// Whether anything of a sandbox runs, whoever made it.
+    fn runs(&self, id: &SandboxId) -> bool;
+
     /// Why a sandbox that was launched is no longer there, if so.
     fn ended(&self, id: &SandboxId) -> Option<String>;
 

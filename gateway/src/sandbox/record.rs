@@ -90,6 +90,8 @@ pub struct Record {
     pub digest: String,
     /// Where its working directory is, if it outlives the sandbox.
     pub files: Option<String>,
+    /// Whether its files end with it.
+    pub ephemeral: bool,
     /// By what its provider finds it again.
     pub backend: Option<String>,
     /// Ends it when it wasn't used for this many seconds.

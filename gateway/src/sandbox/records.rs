@@ -19,10 +19,10 @@ const LIVE: &str = "status IN ('pending', 'starting', 'running', 'terminating')"
 /// What a record is read from, in this order: to look each up by its name takes longer than all the rest.
 const COLUMNS: &str =
     "id, tenant, principal, name, variant, generation, instance, status, status_reason, url, image, environment,
-    gpu, created_at, last_activity_at, expires_at, digest, files, backend, idle_seconds, key_id, wish, wish_reason";
+    gpu, created_at, last_activity_at, expires_at, digest, files, backend, idle_seconds, key_id, wish, wish_reason, ephemeral";
 const VALUES: &str = ":id, :tenant, :principal, :name, :variant, :generation, :instance, :status, :status_reason, :url, :image,
     :environment, :gpu, :created_at, :last_activity_at, :expires_at, :digest, :files, :backend, :idle_seconds, :key_id, :wish,
-    :wish_reason";
+    :wish_reason, :ephemeral";
 const UPDATE: &str = "generation = :generation, instance = :instance, status = :status, status_reason = :status_reason,
     url = :url, last_activity_at = :last_activity_at, expires_at = :expires_at, files = :files, backend = :backend";
 
@@ -55,15 +55,16 @@ pub(super) enum Refused {
 pub struct Records(Arc<Database>);
 
 impl Records {
-    /// The records in `database`; those of sandboxes that ended long ago are dropped.
-    ///
-    /// # Errors
-    /// When they can't be read.
-    pub fn open(database: Arc<Database>) -> rusqlite::Result<Self> {
+    /// The records in `database`.
+    pub fn new(database: Arc<Database>) -> Self {
+        Self(database)
+    }
+
+    /// Drops the records of sandboxes that ended long ago.
+    pub(super) fn forget_old(&self) -> rusqlite::Result<()> {
         let old = (Timestamp::now() - KEPT).to_string();
         let sql = format!("DELETE FROM sandboxes WHERE NOT {LIVE} AND last_activity_at < :old");
-        database.with(|connection| connection.execute(&sql, named_params! {":old": old}))?;
-        Ok(Self(database))
+        self.0.with(|connection| connection.execute(&sql, named_params! {":old": old}).map(drop))
     }
 
     /// Writes a new record down if there is room for one more sandbox, with its sealed secret if it has one.
@@ -72,8 +73,10 @@ impl Records {
     pub(super) fn intend(&self, record: &Record, secret: Option<&[u8]>, room: Capacity) -> Result<(), Refused> {
         let intend = |connection: &mut Connection| {
             let transaction = connection.transaction_with_behavior(TransactionBehavior::Immediate)?;
-            let of = format!("SELECT name FROM sandboxes WHERE tenant = :tenant AND principal = :principal AND {LIVE}");
-            let owner = named_params! {":tenant": record.owner.tenant, ":principal": record.owner.principal};
+            let of = format!("SELECT name FROM {SEEN} AND {LIVE}");
+            let owner = named_params! {
+                ":tenant": record.owner.tenant, ":principal": record.owner.principal, ":instance": record.instance
+            };
             let names: Vec<String> =
                 transaction.prepare_cached(&of)?.query_map(owner, |row| row.get(0))?.collect::<Result<_, _>>()?;
             if names.len() >= room.per_principal {
@@ -154,8 +157,11 @@ impl Records {
             }
             let taken = take();
             if taken.is_ok() {
-                transaction.execute(&format!("UPDATE sandboxes SET files = NULL WHERE {of}"), named)?;
-                transaction.commit()?;
+                // On a full disk, where deleting is what helps, it can't be noted. What is not there is seen without.
+                let noted = transaction.execute(&format!("UPDATE sandboxes SET files = NULL WHERE {of}"), named);
+                if let Err(error) = noted.and_then(|_| transaction.commit()) {
+                    tracing::warn!(%error, "it can't be noted that files were deleted");
+                }
             }
             Ok(Some(taken))
         })?;
@@ -241,6 +247,7 @@ fn put(connection: &Connection, record: &Record) -> rusqlite::Result<()> {
         ":key_id": record.key_id,
         ":wish": record.wish.as_str(),
         ":wish_reason": record.wish_reason,
+        ":ephemeral": record.ephemeral,
     };
     let sql = format!("INSERT INTO sandboxes ({COLUMNS}) VALUES ({VALUES}) ON CONFLICT (id) DO UPDATE SET {UPDATE}");
     connection.prepare_cached(&sql)?.execute(written).map(drop)
@@ -270,6 +277,7 @@ fn read(row: &Row<'_>) -> rusqlite::Result<Record> {
         key_id: row.get(20)?,
         wish: Status::from_record(&row.get::<_, String>(21)?),
         wish_reason: row.get(22)?,
+        ephemeral: row.get(23)?,
     })
 }
 
@@ -302,6 +310,7 @@ mod tests {
             expires_at: Some(Timestamp::now()),
             digest: "d".to_owned(),
             files: Some("/f".to_owned()),
+            ephemeral: false,
             backend: Some("b".to_owned()),
             idle_seconds: Some(3600),
             key_id: "k".to_owned(),
@@ -311,7 +320,7 @@ mod tests {
     }
 
     fn open(folder: &tempfile::TempDir) -> Records {
-        Records::open(Arc::new(Database::open(folder.path()).unwrap())).unwrap()
+        Records::new(Arc::new(Database::open(folder.path()).unwrap()))
     }
 
     #[test]
@@ -404,7 +413,7 @@ mod tests {
             records.put(&Record { last_activity_at: Timestamp::UNIX_EPOCH, ..record(name, status) }).unwrap();
         }
         records.put(&record("new", Status::Terminated)).unwrap();
-        let records = open(&folder);
+        records.forget_old().unwrap();
         let names: Vec<_> = records.of(&Owner::local(), "i").unwrap().into_iter().map(|record| record.name).collect();
         assert_eq!(names, ["runs", "new"]);
     }

@@ -99,7 +99,7 @@ impl Tool for LaunchSandbox {
             } else {
                 "Its files are in"
             };
-            let end = if caller.fleet().is_ephemeral() { "deleted" } else { "kept" };
+            let end = if sandbox.ephemeral { "deleted" } else { "kept" };
             message = format!("{message} {brought} {files}; they are {end} when it ends.");
         }
         let mut fields = Map::new();

@@ -79,6 +79,11 @@ impl Caller {
 
     /// Tells the audit trail of something that this call did.
     pub fn audit(&self, action: Action, outcome: &str, took: Duration) {
+        self.audit_of(None, (action, outcome, took));
+    }
+
+    /// The same of a sandbox that is only asked for by that name.
+    pub(super) fn audit_of(&self, asked: Option<&str>, (action, outcome, took): (Action, &str, Duration)) {
         let went_to = lock(&self.went_to).clone();
         self.fleet().audit().record(&Event {
             event: action,
@@ -88,7 +93,7 @@ impl Caller {
             request: self.call.request.as_deref(),
             tool: Some(self.call.tool),
             sandbox: went_to.as_ref().map(|(id, _)| id.as_str()),
-            name: went_to.as_ref().map(|(_, name)| name.as_str()),
+            name: went_to.as_ref().map(|(_, name)| name.as_str()).or(asked),
             outcome,
             cause: None,
             seconds: took.as_secs_f64(),

@@ -155,7 +155,7 @@ impl Caller {
     }
 
     async fn run(&self, sandbox: &Arc<Sandbox>, kernel: &Arc<Kernel>, job: Job<'_>) -> (Ran, Result<(), Failure>) {
-        sandbox.touch();
+        let _at_work = sandbox.at_work();
         let limit = self.limit(job.options.timeout);
         let events = kernel.execute(Run { code: job.code, timeout: limit, cancel: self.call.cancel.clone() });
         let mut follower = Follower {
@@ -173,7 +173,10 @@ impl Caller {
         if matches!(ended.cause, Some(Cause::KernelDeleted | Cause::KernelDead)) {
             self.forget_kernel(sandbox, kernel.id());
         }
-        sandbox.touch();
+        if sandbox.is_siblings() && kernel.queue_length() == 0 {
+            // Its own gateway would take the connection for a person's, and the sandbox would never be idle.
+            sandbox.server().forget_kernel(kernel.id());
+        }
         let outputs = follower.outputs.to_json();
         (Ran { outputs, ended, limit, sandbox: Arc::clone(sandbox) }, saved)
     }

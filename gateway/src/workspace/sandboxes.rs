@@ -66,6 +66,7 @@ impl Caller {
     pub async fn launch(&self, request: LaunchRequest) -> Result<Launched, Failure> {
         let (begun, action) =
             (Instant::now(), if request.server_url.is_some() { Action::Attach } else { Action::Launch });
+        let name = request.name.clone();
         let launched = self.launched(request).await;
         let outcome = match &launched {
             Ok(launched) => {
@@ -74,7 +75,7 @@ impl Caller {
             }
             Err(failure) => failure.code.as_str(),
         };
-        self.audit(action, outcome, begun.elapsed());
+        self.audit_of(Some(&name), (action, outcome, begun.elapsed()));
         let launched = launched?;
         // One that ended is no longer in the way.
         let active = self.workspace.state().active.clone();

@@ -96,7 +96,10 @@ fn a_changed_file_counts_from_the_next_call_on() {
     assert_eq!(name(&tokens, "b").as_deref(), Some("acme+bob"));
     put(&path, &line("acme bob", "b"));
     assert_eq!((name(&tokens, "a"), name(&tokens, "b")), (None, Some("acme+bob".to_owned())));
+    // Empty as an editor leaves it for a moment, and empty on purpose.
     put(&path, "");
+    assert_eq!(name(&tokens, "b").as_deref(), Some("acme+bob"));
+    put(&path, "# nobody\n");
     assert_eq!(name(&tokens, "b"), None);
 }
 

@@ -8,6 +8,7 @@ use secrecy::SecretString;
 
 use super::super::{FleetError, LaunchRequest, ProviderError, Record, Status};
 use super::intent::{Asked, Intent};
+use super::takeover::AGAIN;
 use super::{ATTACHED, Fleet, Launched, Sandbox};
 use crate::jupyter::{JupyterError, Server};
 
@@ -48,7 +49,7 @@ impl Fleet {
             other.variant == ATTACHED && other.owner == record.owner && other.name == record.name
         });
         if attached_again {
-            return Reattached::Not("it was attached again".to_owned());
+            return Reattached::Not(AGAIN.to_owned());
         }
         let opened = match self.opened_secret(record) {
             Ok(token) => record.url.as_deref().map(|url| Server::at(url, token, pinned(record))),

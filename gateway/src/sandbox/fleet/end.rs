@@ -6,6 +6,7 @@ use jiff::Timestamp;
 
 use super::super::cause::Cause;
 use super::super::{FleetError, Owner, Record, Status};
+use super::files::delete_if_ephemeral;
 use super::{ATTACHED, Fleet, Sandbox, Terminated};
 use crate::audit::{Action, Event};
 use crate::points;
@@ -57,6 +58,10 @@ impl Fleet {
             }
         }
         self.end_marked(&kept).await;
+        let live = self.records.live().unwrap_or_default();
+        if live.iter().any(|record| record.instance == self.instance.id()) {
+            self.instance.leave_to_heirs();
+        }
     }
 
     /// No launches from now on; what runs goes on.
@@ -114,7 +119,7 @@ impl Fleet {
 
     /// Writes an end down, with what becomes of the files, and tells the audit trail.
     async fn written_end(&self, mut ended: Record, cause: &Cause, request: Option<&str>) -> Record {
-        self.delete_if_ephemeral(&mut ended).await;
+        delete_if_ephemeral(&mut ended).await;
         self.write(&ended);
         let (status, reason) = (ended.status.as_str(), ended.status_reason.as_deref());
         tracing::info!(sandbox = %ended.id, status, reason, "sandbox ended");

@@ -8,7 +8,7 @@ use jiff::{SignedDuration, Timestamp};
 
 use super::super::records::Records;
 use super::super::removal::{self, remove_all};
-use super::super::{FleetError, Owner, Record};
+use super::super::{FleetError, Owner, Record, SandboxId};
 use super::Fleet;
 
 const LONGEST_NAME: usize = 100;
@@ -102,24 +102,6 @@ impl Fleet {
         self.config.data_dir.join("workspaces").join(owner.folder()).join(name)
     }
 
-    /// Whether files are deleted with their sandbox.
-    pub fn is_ephemeral(&self) -> bool {
-        self.config.ephemeral
-    }
-
-    /// Deletes the files of a sandbox that ended, where they are not to outlive it.
-    pub(super) async fn delete_if_ephemeral(&self, ended: &mut Record) {
-        if !self.config.ephemeral || ended.files.is_none() {
-            return;
-        }
-        match removal::remove(&self.workspace(&ended.owner, &ended.name)).await {
-            Ok(()) => ended.files = None,
-            Err(error) => {
-                tracing::error!(sandbox = %ended.id, %error, "the files of a sandbox that ended can't be deleted");
-            }
-        }
-    }
-
     fn prune_older_than(&self, retention: Duration) -> Result<(), FleetError> {
         for leftover in folders(&self.config.data_dir.join("workspaces"))?.iter().flat_map(|folder| pruned(folder)) {
             if let Err(error) = remove_all(&leftover) {
@@ -140,6 +122,17 @@ impl Fleet {
     }
 }
 
+/// Deletes the files of a sandbox that ended, where they are not to outlive it.
+pub(in super::super) async fn delete_if_ephemeral(ended: &mut Record) {
+    let Some(files) = ended.files.clone().filter(|_| ended.ephemeral) else { return };
+    match removal::remove(Path::new(&files)).await {
+        Ok(()) => ended.files = None,
+        Err(error) => {
+            tracing::error!(sandbox = %ended.id, %error, "the files of a sandbox that ended can't be deleted");
+        }
+    }
+}
+
 /// What a deletion that was interrupted left.
 fn pruned(folder: &Path) -> Vec<PathBuf> {
     let is_pruned = |path: &PathBuf| name_of(path).is_some_and(|name| name.starts_with(PRUNED));
@@ -155,7 +148,8 @@ pub(super) fn has_files(workspace: &Path) -> bool {
 pub(super) fn check_name(name: &str) -> Result<(), FleetError> {
     let plain = |byte: u8| byte.is_ascii_alphanumeric() || b"._-:[]".contains(&byte);
     let starts_well = name.starts_with(|first: char| first.is_ascii_alphanumeric() || first == '[');
-    if starts_well && name.len() <= LONGEST_NAME && name.bytes().all(plain) {
+    // A name that is another's id would stand for two sandboxes.
+    if starts_well && name.len() <= LONGEST_NAME && name.bytes().all(plain) && !SandboxId::is_like(name) {
         return Ok(());
     }
     Err(FleetError::BadName(name.chars().take(LONGEST_NAME).collect()))
@@ -212,7 +206,7 @@ mod tests {
         for name in ["main", "a.b-c_d", "127.0.0.1:8888", "[::1]:8888"] {
             assert!(check_name(name).is_ok(), "{name}");
         }
-        for name in ["", ".", "..", "../x", "a/b", "a\\b", "-x", "a\0", "ä", &"x".repeat(101)] {
+        for name in ["", "s-abcdefg2", ".", "..", "../x", "a/b", "a\\b", "-x", "a\0", "ä", &"x".repeat(101)] {
             assert!(check_name(name).is_err(), "{name}");
         }
     }

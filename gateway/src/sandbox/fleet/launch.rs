@@ -124,6 +124,11 @@ impl Fleet {
             self.end(&sandbox, Cause::Lost(reason), None).await?;
             return Ok(None);
         }
+        // The name's turn is this launch's, so nobody is ending it: an earlier end failed.
+        if sandbox.record().status == Status::Terminating {
+            self.end(&sandbox, Cause::Owner, None).await?;
+            return Ok(None);
+        }
         Ok(Some(sandbox))
     }
 

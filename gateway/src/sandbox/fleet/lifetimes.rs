@@ -7,7 +7,7 @@ use std::time::Duration;
 use jiff::{SignedDuration, Timestamp};
 
 use super::super::cause::Cause;
-use super::super::{FleetError, LaunchRequest, SandboxId};
+use super::super::{FleetError, LaunchRequest, Record, SandboxId};
 use super::{ATTACHED, Fleet, Sandbox};
 
 /// Between two looks at every sandbox.
@@ -17,6 +17,10 @@ const LAG: u32 = 4;
 const TELL_LIMIT: Duration = Duration::from_secs(5);
 /// How long Jupyter may take to say whether it is used.
 const ASK_LIMIT: Duration = Duration::from_secs(10);
+/// So many times in a row without an answer, it is used by nobody.
+const UNANSWERED: u32 = 30;
+/// The longest life that means anything, in seconds: a century.
+const LONGEST: u64 = 100 * 365 * 24 * 3600;
 /// So many looks are between two at the other gateways.
 const SIBLINGS_EVERY: u64 = 5;
 /// So many looks are between two times that activity is written down.
@@ -43,9 +47,8 @@ impl Lifetimes {
             ("idle_timeout_seconds", request.idle_timeout_seconds, self.idle_ceiling),
         ];
         for (wish, asked, ceiling) in wishes {
-            if let (Some(asked), Some(ceiling)) = (asked, ceiling.map(|ceiling| ceiling.as_secs()))
-                && asked > ceiling
-            {
+            let ceiling = ceiling.map_or(LONGEST, |ceiling| ceiling.as_secs());
+            if let Some(asked) = asked.filter(|asked| *asked > ceiling) {
                 return Err(FleetError::TooLong { wish, asked, ceiling });
             }
         }
@@ -78,6 +81,7 @@ pub(super) async fn watch(fleet: Weak<Fleet>) {
         }
         let wished = fleet.records.to_end(fleet.instance.id()).unwrap_or_default();
         let sandboxes: Vec<_> = fleet.live().values().cloned().collect();
+        fleet.end_wished(&wished);
         for sandbox in sandboxes {
             let wished = wished.iter().find(|record| record.id == *sandbox.id()).and_then(Cause::wished);
             fleet.start_look(sandbox, wished);
@@ -98,6 +102,23 @@ impl Fleet {
             if let Err(error) = self.records.used(&record.id, record.last_activity_at) {
                 tracing::error!(sandbox = %record.id, %error, "a record can't be written");
             }
+        }
+    }
+
+    /// Ends what is wished to end and doesn't run here: what a launch could not take down again.
+    fn end_wished(self: &Arc<Self>, wished: &[Record]) {
+        for record in wished.iter().filter(|record| !self.live().contains_key(&record.id)) {
+            let (fleet, record, lock) = (Arc::clone(self), record.clone(), self.name_lock(&record.owner, &record.name));
+            // Its launch, or its end, is under way.
+            let Ok(turn) = lock.try_lock_owned() else { continue };
+            tokio::spawn(async move {
+                let _turn = turn;
+                if let Some(cause) = Cause::wished(&record)
+                    && let Err(error) = fleet.end_left_over(record, cause).await
+                {
+                    tracing::error!(%error, "what a launch left can't be ended");
+                }
+            });
         }
     }
 
@@ -159,12 +180,13 @@ async fn over(sandbox: &Sandbox) -> Option<Cause> {
         // One that doesn't answer is told at the next look; the others' time goes on meanwhile.
         let _ = tokio::time::timeout(TELL_LIMIT, tell(sandbox)).await;
     }
-    if is_recent(record.last_activity_at, now, limit) {
+    if sandbox.is_at_work() || is_recent(record.last_activity_at, now, limit) {
         return None;
     }
-    // One that doesn't answer is used by nobody.
-    let used = tokio::time::timeout(ASK_LIMIT, is_used_otherwise(sandbox, now, limit)).await;
-    (!used.unwrap_or(false)).then_some(Cause::Idle(limit))
+    let used = tokio::time::timeout(ASK_LIMIT, is_used_otherwise(sandbox, now, limit)).await.ok().flatten();
+    let unanswered = sandbox.note_answer(used.is_some());
+    // What doesn't answer may be busy; what never answers any more is used by nobody.
+    (used == Some(false) || unanswered >= UNANSWERED).then_some(Cause::Idle(limit))
 }
 
 /// Lets Jupyter know of uses that it saw nothing of, since it ends itself when it believes that nobody uses it.
@@ -192,13 +214,13 @@ fn is_recent(activity: Timestamp, now: Timestamp, limit: Duration) -> bool {
 }
 
 /// Whether somebody uses it past this gateway, such as a person or a sibling. Code that runs is use, and so is a
-/// connection to a kernel that isn't this gateway's own.
-async fn is_used_otherwise(sandbox: &Sandbox, now: Timestamp, limit: Duration) -> bool {
+/// connection to a kernel that isn't this gateway's own. Nothing can be told of one that doesn't answer.
+async fn is_used_otherwise(sandbox: &Sandbox, now: Timestamp, limit: Duration) -> Option<bool> {
     if last_use(sandbox).await.is_some_and(|used| is_recent(used, now, limit)) {
-        return true;
+        return Some(true);
     }
     // Asked second, since Jupyter counts this request as activity.
-    let kernels = sandbox.server().kernels().await.unwrap_or_default();
+    let kernels = sandbox.server().kernels().await.ok()?;
     let used = kernels.iter().any(|kernel| {
         let own = u64::from(sandbox.server().is_connected(&kernel.id));
         kernel.execution_state == "busy" || kernel.connections > own
@@ -206,7 +228,7 @@ async fn is_used_otherwise(sandbox: &Sandbox, now: Timestamp, limit: Duration) -
     if used {
         sandbox.touch();
     }
-    used
+    Some(used)
 }
 
 #[cfg(test)]

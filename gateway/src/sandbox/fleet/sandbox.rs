@@ -1,11 +1,13 @@
 //! A sandbox that runs.
 
+use std::sync::atomic::{AtomicU32, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use jiff::Timestamp;
 
 use super::super::{Owner, Record, SandboxId, SandboxProvider, Status};
+use super::ATTACHED;
 use crate::jupyter::Server;
 
 /// When it was used through this gateway, and what its Jupyter knows of that.
@@ -24,6 +26,20 @@ pub struct Sandbox {
     provider: Option<Arc<dyn SandboxProvider>>,
     uses: Mutex<Uses>,
     record: Mutex<Record>,
+    /// How many calls are at work in it.
+    at_work: AtomicUsize,
+    /// How often it was asked in a row whether it is used, and didn't answer.
+    unanswered: AtomicU32,
+}
+
+/// A call that is at work in a sandbox, until this value goes.
+pub struct AtWork(Arc<Sandbox>);
+
+impl Drop for AtWork {
+    fn drop(&mut self) {
+        self.0.touch();
+        self.0.at_work.fetch_sub(1, Ordering::Relaxed);
+    }
 }
 
 impl Sandbox {
@@ -36,6 +52,8 @@ impl Sandbox {
             provider,
             uses: Mutex::new(Uses { last: record.last_activity_at, told: record.last_activity_at }),
             record: Mutex::new(record),
+            at_work: AtomicUsize::new(0),
+            unanswered: AtomicU32::new(0),
         }
     }
 
@@ -62,6 +80,31 @@ impl Sandbox {
     /// Its record as it is now.
     pub fn record(&self) -> Record {
         self.record.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    /// It is being used, for as long as the answer is held.
+    pub fn at_work(self: &Arc<Self>) -> AtWork {
+        self.touch();
+        self.at_work.fetch_add(1, Ordering::Relaxed);
+        AtWork(Arc::clone(self))
+    }
+
+    pub(super) fn is_at_work(&self) -> bool {
+        self.at_work.load(Ordering::Relaxed) > 0
+    }
+
+    /// Notes whether it answered; how often in a row it did not.
+    pub(super) fn note_answer(&self, answered: bool) -> u32 {
+        if answered {
+            self.unanswered.store(0, Ordering::Relaxed);
+            return 0;
+        }
+        self.unanswered.fetch_add(1, Ordering::Relaxed) + 1
+    }
+
+    /// Whether another gateway looks after it.
+    pub fn is_siblings(&self) -> bool {
+        self.provider.is_none() && self.record().variant != ATTACHED
     }
 
     /// It is being used.

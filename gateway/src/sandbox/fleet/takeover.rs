@@ -9,6 +9,7 @@ use std::sync::{Arc, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use super::super::cause::Cause;
+use super::super::instance::State;
 use super::super::provider::Found;
 use super::super::{Record, SandboxId, SandboxProvider, Status};
 use super::attach::Reattached;
@@ -17,6 +18,7 @@ use crate::jupyter::Server;
 
 /// Between the two observations.
 const BETWEEN: Duration = Duration::from_secs(1);
+pub(super) const AGAIN: &str = "it was attached again";
 /// Begins the id by which a provider marks what is no sandbox: the building of an environment.
 const BUILD: &str = "build-";
 
@@ -94,15 +96,40 @@ impl Fleet {
 
     /// A record whose gateway is dead, looked after from here from now on.
     fn taken_over(&self, mut record: Record) -> Option<Record> {
-        if self.instance.is_alive(&record.instance) {
+        if !self.may_be_taken_over(&record) {
             return None;
         }
-        let taken = self.records.take_over(&record.id, &record.instance, self.instance.id());
-        if !taken.inspect_err(|error| tracing::error!(%error, "a record can't be taken over")).ok()? {
-            return None;
+        match self.records.take_over(&record.id, &record.instance, self.instance.id()) {
+            Ok(taken) => taken.then_some(())?,
+            // The same server is attached here already.
+            Err(error) if error.sqlite_error_code() == Some(rusqlite::ErrorCode::ConstraintViolation) => {
+                self.write(&Record { status: Status::Terminated, status_reason: Some(AGAIN.to_owned()), ..record });
+                return None;
+            }
+            Err(error) => {
+                tracing::error!(%error, "a record can't be taken over");
+                return None;
+            }
         }
         self.instance.id().clone_into(&mut record.instance);
         Some(record)
+    }
+
+    /// What belonged to a dead gateway, or to one without a lock file if nothing of it runs: that one may live, its file
+    /// removed by somebody.
+    fn may_be_taken_over(&self, record: &Record) -> bool {
+        match self.instance.state(&record.instance) {
+            State::Alive => false,
+            State::Dead => true,
+            State::Missing if record.variant == ATTACHED => true,
+            State::Missing => {
+                let runs = self.provider(&record.variant).is_ok_and(|provider| provider.runs(&record.id));
+                if runs {
+                    unclear(record.id.as_str(), "its gateway has no lock file, and it runs");
+                }
+                !runs
+            }
+        }
     }
 
     /// Goes on with a sandbox if it runs and is to run; else why it is to be removed.
