@@ -96,12 +96,18 @@ async fn files_that_nobody_used_for_as_long_as_they_are_kept_are_deleted_at_the_
     touch("old", 40);
     touch("new", 20);
     touch("used", 40);
+    touch("of-tomorrow", 40);
+    let tomorrow = std::time::SystemTime::now() + Duration::from_secs(48 * 3600);
+    let file = std::fs::File::open(workspaces.join("of-tomorrow/f")).expect("it is there");
+    file.set_modified(tomorrow).expect("its time is set");
     // One that runs is used, whatever its files say.
     let (gateway, client) = launched(Start::default().data(data.path())).await;
     client.call("launch_sandbox", json!({"sandbox_name": "used"})).await.ok();
     let next = Start::default().data(data.path()).env("CELLGATE_RETENTION", "30").serve();
     eventually("the old files are deleted", Duration::from_secs(20), || !workspaces.join("old").exists()).await;
-    assert!(workspaces.join("new/f").exists() && workspaces.join("used/f").exists());
+    for kept in ["new/f", "used/f", "of-tomorrow/f"] {
+        assert!(workspaces.join(kept).exists(), "{kept} is deleted");
+    }
     drop((gateway, next));
 }
 

@@ -31,6 +31,7 @@ mod python_client;
 mod restarts;
 mod sandboxes;
 mod settings;
+mod siblings;
 mod strangers;
 mod tool_list;
 mod vanishing;

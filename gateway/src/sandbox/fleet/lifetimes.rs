@@ -251,6 +251,8 @@ mod tests {
         let refused = lifetimes.check(&asks(Some(101), None)).unwrap_err().to_string();
         assert!(refused.contains("ttl_seconds 101") && refused.contains("100 that"), "{refused}");
         assert!(lifetimes.check(&asks(None, Some(61))).is_err());
+        let unlimited = Lifetimes { ttl_ceiling: None, ..lifetimes };
+        assert!(unlimited.check(&asks(Some(u64::MAX), None)).is_err());
         assert_eq!(lifetimes.ttl(&asks(None, None)), Some(Duration::from_secs(100)));
         assert_eq!(lifetimes.idle(&asks(None, None)), Duration::from_secs(60));
         assert_eq!(lifetimes.idle(&asks(None, Some(5))), Duration::from_secs(5));
