@@ -9,7 +9,7 @@ use tokio::net::TcpListener;
 
 use crate::config::{self, Settings};
 use crate::operate::{Pruning, Selection};
-use crate::sandbox;
+use crate::sandbox::{self, Progress};
 use crate::service::{Reach, Service, stop_on_signal};
 use crate::telemetry::{say, show};
 use crate::{check, demo, http, mcp, operate, stdio, telemetry};
@@ -54,14 +54,15 @@ enum Action {
 /// Runs the command. Exit code 2: the settings are wrong; 1: it failed.
 pub async fn run() -> ExitCode {
     let arguments: Vec<_> = std::env::args_os().collect();
-    let cli = match config::with_file(Cli::command(), &arguments) {
-        Ok(command) => command.get_matches_from(arguments),
+    let (command, environments) = match config::with_file(Cli::command(), &arguments) {
+        Ok(read) => read,
         Err(error) => return failed(&error, 2),
     };
-    let cli = match Cli::from_arg_matches(&cli) {
+    let mut cli = match Cli::from_arg_matches(&command.get_matches_from(arguments)) {
         Ok(cli) => cli,
         Err(error) => error.exit(),
     };
+    cli.settings.environments = environments;
     if rustls::crypto::ring::default_provider().install_default().is_err() {
         tracing::debug!("a TLS provider was installed before");
     }
@@ -72,7 +73,7 @@ pub async fn run() -> ExitCode {
         Action::Check(arguments) => return checked(&arguments, &cli.settings).await,
         Action::List(selection) => operate::list(&cli.settings, &selection),
         Action::Terminate(selection) => operate::terminate(&cli.settings, &selection).await,
-        Action::Prune(pruning) => operate::prune(&cli.settings, &pruning),
+        Action::Prune(pruning) => operate::prune(&cli.settings, &pruning).await,
         Action::RotateKey => operate::rotate_key(&cli.settings),
         Action::Doctor => return doctor(&cli.settings).await,
     };
@@ -149,14 +150,20 @@ async fn checked(arguments: &check::Arguments, settings: &Settings) -> ExitCode 
 }
 
 async fn doctor(settings: &Settings) -> ExitCode {
-    let findings = sandbox::doctor(&settings.fleet(true)).await;
+    if let Err(error) = settings.check() {
+        return failed(&error, 2);
+    }
+    let (sender, mut news) = tokio::sync::mpsc::unbounded_channel::<String>();
+    tokio::spawn(async move {
+        while let Some(line) = news.recv().await {
+            say(&format!("cellgate: {line}"));
+        }
+    });
+    let findings = sandbox::doctor(&settings.fleet(true), &Progress::new(sender)).await;
     for finding in &findings {
         show!("{} {:<14} {}", if finding.ok { "✓" } else { "✗" }, finding.provider, finding.detail);
     }
     // What matters is the provider that this configuration launches with.
-    match findings.iter().find(|finding| finding.provider == settings.variant) {
-        Some(finding) if finding.ok => ExitCode::SUCCESS,
-        Some(_) => ExitCode::FAILURE,
-        None => failed(&anyhow::anyhow!("there is no variant '{}'", settings.variant), 2),
-    }
+    let mut of_variant = findings.iter().filter(|finding| finding.provider == settings.variant);
+    if of_variant.all(|finding| finding.ok) { ExitCode::SUCCESS } else { ExitCode::FAILURE }
 }

@@ -1,6 +1,7 @@
 //! Settings: from flags, `CELLGATE_...` variables and a TOML file, in that order, with one set of
 //! names. A name that isn't known is an error that says the nearest.
 
+use std::collections::BTreeMap;
 use std::ffi::OsString;
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
@@ -15,7 +16,7 @@ use crate::answer::Limits;
 use crate::http::{Access, Principals, Tokens};
 use crate::jupyter::Server;
 use crate::points;
-use crate::sandbox::{Attachable, Capacity, FleetConfig, Lifetimes, Pattern};
+use crate::sandbox::{Attachable, Capacity, DockerConfig, FleetConfig, Lifetimes, Pattern, Profile, Profiles};
 use crate::telemetry::LogFormat;
 use crate::workspace::{DefaultServer, Policy};
 
@@ -23,6 +24,9 @@ use crate::workspace::{DefaultServer, Policy};
 /// finds when it runs inside a sandbox itself; and by which tests hold a debug build.
 const OTHER_VARIABLES: [&str; 5] =
     ["CELLGATE_TOKEN", "CELLGATE_CONFIG", "CELLGATE_SANDBOX", "CELLGATE_INSTANCE", points::VARIABLE];
+
+/// The table of profiles in the configuration file.
+const ENVIRONMENTS: &str = "environments";
 
 /// Everything an operator can set.
 #[derive(Args, Clone, Debug)]
@@ -127,6 +131,18 @@ pub struct Settings {
     /// Images above this size stand in `content` alone, not in the structured half
     #[arg(long, env = "CELLGATE_IMAGE_LIMIT", global = true, value_name = "BYTES", default_value_t = 262_144)]
     pub image_limit: u64,
+    /// Address of the Docker Engine or Podman, unix://... or tcp://... [default: `DOCKER_HOST`, else the first socket that is there]
+    #[arg(long, env = "CELLGATE_DOCKER_HOST", global = true, value_name = "ADDRESS")]
+    pub docker_host: Option<String>,
+    /// The image that sandbox images are built on: a Debian 13, such as one with your own certificates and mirrors
+    #[arg(long, env = "CELLGATE_BASE_IMAGE", global = true, value_name = "IMAGE", default_value = "debian:13.8-slim")]
+    pub base_image: String,
+    /// Images that callers may name, as globs such as `team/*:1.*`, comma-separated [default: none]
+    #[arg(long, env = "CELLGATE_IMAGES", global = true, value_name = "IMAGES", value_delimiter = ',')]
+    pub images: Vec<String>,
+    /// What callers may choose as `environment`: tables `[environments.<name>]` of the configuration file
+    #[arg(skip)]
+    pub environments: BTreeMap<String, Profile>,
     /// How log lines look on stderr
     #[arg(long, env = "CELLGATE_LOG_FORMAT", global = true, value_enum, default_value_t)]
     pub log_format: LogFormat,
@@ -162,7 +178,14 @@ impl Settings {
             retention: self.retention.map(|days| Duration::from_secs(days * 24 * 3600)),
             cache_dir: self.cache_dir.clone().unwrap_or_else(|| user_dir("XDG_CACHE_HOME", ".cache")),
             python: self.python.clone(),
+            // Checked before anything is opened.
+            profiles: Arc::new(self.profiles().unwrap_or_default()),
+            docker: DockerConfig { host: self.docker_host.clone(), base_image: self.base_image.clone() },
         }
+    }
+
+    fn profiles(&self) -> anyhow::Result<Profiles> {
+        Profiles::new(self.environments.clone(), &self.images).map_err(anyhow::Error::msg)
     }
 
     /// Refuses settings that can't work, before anything is opened.
@@ -170,6 +193,7 @@ impl Settings {
     /// # Errors
     /// With the setting, and what to do.
     pub fn check(&self) -> anyhow::Result<()> {
+        self.profiles()?;
         self.fleet(true).check()?;
         self.policy(true).map(drop)
     }
@@ -290,18 +314,23 @@ fn user_dir(variable: &str, below_home: &str) -> PathBuf {
     base.or_else(home).unwrap_or_else(std::env::temp_dir).join("cellgate")
 }
 
-/// Makes the configuration file's values the defaults of `command`, and refuses unknown names.
+/// Makes the configuration file's values the defaults of `command`, and refuses unknown names. Answers its profiles as well.
 ///
 /// # Errors
 /// When the file can't be read, or it or the environment has a name that no setting has.
-pub fn with_file(mut command: Command, arguments: &[OsString]) -> anyhow::Result<Command> {
+pub fn with_file(mut command: Command, arguments: &[OsString]) -> anyhow::Result<(Command, BTreeMap<String, Profile>)> {
     let names = names(&command);
     refuse_unknown_variables(&names)?;
-    let Some(file) = file(arguments) else { return Ok(command) };
+    let mut environments = BTreeMap::new();
+    let Some(file) = file(arguments) else { return Ok((command, environments)) };
     let text = std::fs::read_to_string(&file)
         .with_context(|| format!("the configuration file {} can't be read", file.display()))?;
     let table: toml::Table = text.parse().with_context(|| format!("{} is not TOML", file.display()))?;
     for (key, value) in table {
+        if key == ENVIRONMENTS {
+            environments = value.try_into().with_context(|| format!("{}: {ENVIRONMENTS}", file.display()))?;
+            continue;
+        }
         let name = key.replace('-', "_");
         if name == "config" || !names.contains(&name) {
             bail!("{}: there is no setting '{key}'{}", file.display(), nearest(&name, &names));
@@ -310,7 +339,7 @@ pub fn with_file(mut command: Command, arguments: &[OsString]) -> anyhow::Result
             .with_context(|| format!("{}: '{key}' has to be a text, a number or a list of texts", file.display()))?;
         command = command.mut_arg(name, |argument| argument.default_values(values));
     }
-    Ok(command)
+    Ok((command, environments))
 }
 
 fn names(command: &Command) -> Vec<String> {

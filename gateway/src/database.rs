@@ -15,7 +15,8 @@ const BUSY: Duration = Duration::from_secs(5);
 /// Between two tries.
 const WAIT: Duration = Duration::from_millis(5);
 /// The steps that led to today's tables, oldest first; `user_version` counts those that were made.
-const STEPS: [&str; 2] = [include_str!("database/1.sql"), include_str!("database/2.sql")];
+const STEPS: [&str; 3] =
+    [include_str!("database/1.sql"), include_str!("database/2.sql"), include_str!("database/3.sql")];
 
 /// Why the database can't be used.
 #[derive(Debug, thiserror::Error)]

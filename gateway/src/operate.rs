@@ -114,25 +114,26 @@ pub struct Pruning {
 ///
 /// # Errors
 /// When they can't be read or deleted.
-pub fn prune(settings: &Settings, pruning: &Pruning) -> anyhow::Result<()> {
+pub async fn prune(settings: &Settings, pruning: &Pruning) -> anyhow::Result<()> {
     let ledger = Ledger::open(settings.fleet(true))?;
     let least = Duration::from_secs(pruning.older_than.saturating_mul(24 * 3600));
-    let mut kept = ledger.kept_files()?;
+    let mut kept = ledger.kept_files().await?;
     kept.retain(|files| pruning.selection.has_files(files) && (pruning.older_than == 0 || files.is_older_than(least)));
     let json = pruning.selection.json;
     if !json {
         let rows = kept.iter().map(|files| {
             let owner = format!("{}/{}", files.owner.tenant, files.owner.principal);
-            vec![owner, files.name.clone(), size(files.bytes), age(files.used_at), files.path.display().to_string()]
+            let bytes = files.bytes.map_or_else(|| "?".to_owned(), size);
+            vec![owner, files.name.clone(), bytes, age(files.used_at), files.place.clone()]
         });
         table(&["PRINCIPAL", "NAME", "SIZE", "USED", "FILES"], rows.collect());
     }
     let mut listed = Vec::new();
     for files in &kept {
-        let deleted = pruning.yes && ledger.prune(files)?;
+        let deleted = pruning.yes && ledger.prune(files).await?;
         listed.push(json!({
             "tenant": files.owner.tenant, "principal": files.owner.principal, "name": files.name,
-            "path": files.path.to_string_lossy(), "bytes": files.bytes, "used_at": files.used_at.to_string(),
+            "path": files.place, "bytes": files.bytes, "used_at": files.used_at.to_string(),
             "deleted": deleted,
         }));
     }

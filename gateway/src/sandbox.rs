@@ -6,6 +6,7 @@
 
 mod attachable;
 mod cause;
+mod docker;
 mod doctor;
 mod error;
 mod fleet;
@@ -13,23 +14,34 @@ mod identity;
 mod instance;
 mod keys;
 mod ledger;
+mod name;
 mod process;
+mod profile;
 mod progress;
 mod provider;
 mod record;
 mod records;
 mod removal;
 mod request;
+mod size;
+mod store;
+mod variables;
 
 pub use attachable::{Attachable, Pattern};
+pub use docker::DockerConfig;
 pub use doctor::{Finding, doctor};
 pub use error::FleetError;
-pub use fleet::{ATTACHED, Fleet, FleetConfig, KeptFiles, Launched, Lifetimes, Sandbox, Terminated, kept_files, prune};
+pub use fleet::{ATTACHED, Fleet, FleetConfig, KeptFiles, Launched, Lifetimes, Sandbox, Terminated};
 pub use identity::{Owner, SandboxId};
 pub use ledger::{Ledger, is_of};
 pub use process::running_processes;
+pub use profile::{Egress, Profile, Profiles};
 pub use progress::Progress;
 pub use provider::{Endpoint, Found, Plan, ProviderError, SandboxProvider};
 pub use record::{Record, Status};
 pub use records::{Capacity, Records};
 pub use request::LaunchRequest;
+pub use store::{StoredFiles, WorkspaceStore};
+
+use name::check_name;
+use variables::check_variables;

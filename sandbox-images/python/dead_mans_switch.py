@@ -33,6 +33,8 @@ def watch(idle, expires_at, directory):
     started, never = datetime.now(timezone.utc), threading.Event()
     while not (reason := over(idle, expires_at, started)):
         never.wait(pause(idle, expires_at))
+    # A container has its log alone to say why it ended.
+    print("cellgate:", reason, file=sys.stderr, flush=True)
     if directory:
         with suppress(OSError):
             write(os.path.join(directory, "ended"), reason + "\n")

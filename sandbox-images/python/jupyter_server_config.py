@@ -5,6 +5,7 @@ environment here, before any kernel starts and inherits it.
 """
 
 import errno
+import json
 import os
 import shutil
 import sys
@@ -26,6 +27,8 @@ def taken(name, default=None):
 if taken("CELLGATE_TOKEN_STDIN"):
     token = sys.stdin.readline().strip()
     taken("JUPYTER_TOKEN")
+    # Variables that a caller chose may be secrets as well. Where they come this way, they are on the second line.
+    os.environ.update(json.loads(sys.stdin.readline().strip() or "{}"))
 else:
     token = taken("JUPYTER_TOKEN", "")
 if not token:

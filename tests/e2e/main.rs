@@ -11,6 +11,7 @@ mod case_runs;
 mod cells;
 mod check;
 mod commands;
+mod contract;
 mod crash_matrix;
 mod crashes;
 mod dead_mans_switch;

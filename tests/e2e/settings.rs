@@ -121,7 +121,8 @@ fn a_setting_that_does_not_exist_is_refused_with_the_nearest() {
 fn doctor_fails_when_the_configured_provider_cannot_run() {
     let data = tempfile::tempdir().expect("a directory");
     let code = |name: &str, value: &str| {
-        let command = Start::default().data(data.path()).env(name, value).command("doctor").output();
+        let start = Start::default().data(data.path()).env("CELLGATE_DOCKER_HOST", "unix:///nowhere/docker.sock");
+        let command = start.env(name, value).command("doctor").output();
         command.expect("it starts").status.code()
     };
     assert_eq!(code("CELLGATE_PYTHON", "/nowhere/python"), Some(1));

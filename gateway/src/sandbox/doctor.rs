@@ -1,28 +1,27 @@
 //! Which providers can run here, and what is missing.
 
-use super::{FleetConfig, process};
+use super::{FleetConfig, Progress, docker, process};
 
-/// What was found out about one provider.
+/// One thing that was found out about a provider.
 pub struct Finding {
     /// The provider's name.
     pub provider: &'static str,
-    /// Whether it can run here.
+    /// Whether that is as it has to be.
     pub ok: bool,
     /// What it is like, or what is missing.
     pub detail: String,
 }
 
-/// Looks at every provider; changes nothing.
-pub async fn doctor(config: &FleetConfig) -> Vec<Finding> {
-    let (ok, detail) = match process::doctor(config).await {
-        Ok(detail) => (true, detail),
-        Err(missing) => (false, missing),
-    };
+/// Looks at every provider. What it makes to try the one that launches is gone afterwards, but for its image.
+pub async fn doctor(config: &FleetConfig, news: &Progress) -> Vec<Finding> {
+    let process = process::doctor(config).await;
+    let (ok, detail) = (process.is_ok(), process.unwrap_or_else(|missing| missing));
     let attached = "attaches a Jupyter server that already runs: needs its URL and token".to_owned();
-    vec![
-        Finding { provider: "process", ok, detail },
+    let mut findings = vec![Finding { provider: "process", ok, detail }];
+    findings.extend(docker::doctor(config, news).await);
+    findings.extend([
         Finding { provider: "jupyter-server", ok: true, detail: attached },
-        Finding { provider: "docker", ok: false, detail: "not in this version".to_owned() },
         Finding { provider: "kubernetes", ok: false, detail: "not in this version".to_owned() },
-    ]
+    ]);
+    findings
 }

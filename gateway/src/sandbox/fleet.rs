@@ -12,7 +12,7 @@ mod sandbox;
 mod sibling;
 mod takeover;
 
-use std::collections::{BTreeMap, HashMap, HashSet};
+use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
@@ -21,26 +21,36 @@ use secrecy::{ExposeSecret, SecretString};
 use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
 
-pub(super) use files::delete_if_ephemeral;
-pub use files::{KeptFiles, kept_files, prune};
+pub use files::KeptFiles;
+pub(super) use files::{delete_if_ephemeral, kept_files, prune};
 pub use lifetimes::Lifetimes;
 pub use sandbox::Sandbox;
 
 use super::attachable::Attachable;
+use super::docker::{DockerConfig, DockerProvider};
 use super::instance::Instance;
 use super::keys::KeyRing;
 use super::process::ProcessProvider;
 use super::records::{Capacity, Records};
-use super::{FleetError, Owner, Progress, ProviderError, Record, SandboxId, SandboxProvider, Status};
+use super::{
+    FleetError, LaunchRequest, Owner, Profiles, Progress, ProviderError, Record, SandboxId, SandboxProvider, Status,
+};
 use crate::audit::Audit;
 use crate::database::Database;
 use queue::Queue;
+
+/// What sandboxes can be launched as.
+const VARIANTS: [&str; 2] = ["process", "docker"];
 
 /// The variant that attaches a server instead of launching one.
 pub const ATTACHED: &str = "jupyter-server";
 
 /// How long the answer whether launches are possible waits for what dead gateways left.
 const SETTLE_WAIT: Duration = Duration::from_secs(1);
+
+/// Between two tries to make ready what launches need.
+const FIRST_PAUSE: Duration = Duration::from_secs(2);
+const LONGEST_PAUSE: Duration = Duration::from_secs(120);
 
 /// How sandboxes are made and kept.
 #[derive(Clone, Debug)]
@@ -69,6 +79,10 @@ pub struct FleetConfig {
     pub cache_dir: PathBuf,
     /// The Python it is made with; the one on the PATH without it.
     pub python: Option<PathBuf>,
+    /// What callers may choose as `environment` and `image`.
+    pub profiles: Arc<Profiles>,
+    /// The Docker Engine, and what images are built on.
+    pub docker: DockerConfig,
 }
 
 /// What became of a launch.
@@ -93,9 +107,22 @@ pub struct Terminated {
     pub files: Option<String>,
 }
 
-/// Who launches sandboxes, for a gateway instance.
-pub(super) fn providers(config: &FleetConfig, instance: &str) -> Vec<Arc<dyn SandboxProvider>> {
-    vec![Arc::new(ProcessProvider::new(config, instance))]
+/// The providers that a data directory needs: the one that launches, and those of sandboxes that live still.
+pub(super) fn providers(
+    config: &FleetConfig,
+    records: &Records,
+    instance: &str,
+) -> Result<Vec<Arc<dyn SandboxProvider>>, FleetError> {
+    let mut needed: BTreeSet<String> = records.live()?.into_iter().map(|record| record.variant).collect();
+    needed.insert(config.variant.clone());
+    let directory = records.directory()?;
+    let provider = |variant: &&str| -> Arc<dyn SandboxProvider> {
+        match *variant {
+            "docker" => Arc::new(DockerProvider::new(config, &directory)),
+            _ => Arc::new(ProcessProvider::new(config, instance)),
+        }
+    };
+    Ok(VARIANTS.iter().filter(|variant| needed.contains(**variant)).map(provider).collect())
 }
 
 impl FleetConfig {
@@ -104,12 +131,23 @@ impl FleetConfig {
     /// # Errors
     /// When there is no such variant.
     pub fn check(&self) -> Result<(), FleetError> {
-        let known: Vec<&str> = providers(self, "").iter().map(|provider| provider.variant()).collect();
-        if known.contains(&self.variant.as_str()) {
+        if VARIANTS.contains(&self.variant.as_str()) {
             return Ok(());
         }
-        let known = known.join(", ");
+        let known = VARIANTS.join(", ");
         Err(ProviderError::Unknown { variant: self.variant.clone(), known }.into())
+    }
+}
+
+/// Makes ready what launches need, however long that takes: what is missing may come.
+async fn prepare(provider: Arc<dyn SandboxProvider>, stop: CancellationToken) {
+    let mut pause = FIRST_PAUSE;
+    while let Err(error) = provider.prepare(&LaunchRequest::default(), &Progress::default()).await {
+        tracing::warn!(%error, "sandboxes can't be launched yet");
+        tokio::select! {
+            () = tokio::time::sleep(pause) => pause = (2 * pause).min(LONGEST_PAUSE),
+            () = stop.cancelled() => return,
+        }
     }
 }
 
@@ -153,11 +191,7 @@ impl Fleet {
         let provider = fleet.provider(&fleet.config.variant)?;
         let left = fleet.take_over().await;
         tokio::spawn(Arc::clone(&fleet).settle(left));
-        tokio::spawn(async move {
-            if let Err(error) = provider.prepare(&Progress::default()).await {
-                tracing::warn!(%error, "sandboxes can't be launched yet");
-            }
-        });
+        tokio::spawn(prepare(provider, fleet.stop.clone()));
         tokio::spawn(lifetimes::watch(Arc::downgrade(&fleet)));
         tokio::spawn(files::keep_retention(Arc::downgrade(&fleet)));
         Ok(fleet)
@@ -174,10 +208,10 @@ impl Fleet {
             tracing::error!("sandboxes live whose master key is not in the key ring: they can't be used, and end");
         }
         Ok(Self {
+            providers: providers(&config, &records, instance.id())?,
             records,
             audit,
             keys,
-            providers: providers(&config, instance.id()),
             instance,
             queue: Queue::new(config.launches_at_once),
             config,
@@ -237,7 +271,7 @@ impl Fleet {
 
     /// What callers may name as a variant.
     pub fn variants(&self) -> Vec<&'static str> {
-        self.providers.iter().map(|provider| provider.variant()).chain([ATTACHED]).collect()
+        VARIANTS.into_iter().filter(|variant| *variant == self.config.variant).chain([ATTACHED]).collect()
     }
 
     /// The variant of a launch that names none.
@@ -296,6 +330,11 @@ impl Fleet {
             let known = self.variants().join(", ");
             FleetError::Provider(ProviderError::Unknown { variant: variant.to_owned(), known })
         })
+    }
+
+    /// Where the files of a name are, in this life of its sandbox and the next.
+    fn place(&self, variant: &str, owner: &Owner, name: &str) -> Option<String> {
+        Some(self.provider(variant).ok()?.store().place(owner, name))
     }
 
     async fn wait_until_settled(&self) {

@@ -5,11 +5,11 @@ use std::sync::Arc;
 
 use jiff::Timestamp;
 
-use super::fleet::{ATTACHED, delete_if_ephemeral, providers};
+use super::fleet::{ATTACHED, delete_if_ephemeral, kept_files, providers, prune};
 use super::instance::{Instance, State, state_in};
 use super::keys::KeyRing;
 use super::records::Records;
-use super::{FleetConfig, FleetError, KeptFiles, Owner, Record, Status, kept_files, prune};
+use super::{FleetConfig, FleetError, KeptFiles, Owner, Record, Status};
 use crate::database::Database;
 
 const REASON: &str = "terminated by the operator";
@@ -67,9 +67,9 @@ impl Ledger {
     }
 
     async fn terminate_here(&self, mut record: Record, instance: &Instance) -> Result<Record, FleetError> {
-        let providers = providers(&self.config, instance.id());
+        let providers = providers(&self.config, &self.records, instance.id())?;
         let provider = providers.into_iter().find(|provider| provider.variant() == record.variant);
-        match provider {
+        match &provider {
             Some(provider) => provider.terminate(&record.id).await?,
             None if record.variant == ATTACHED => {}
             None => return Err(FleetError::Elsewhere(record.name)),
@@ -78,7 +78,9 @@ impl Ledger {
         record.status_reason = Some(REASON.to_owned());
         record.url = None;
         record.last_activity_at = Timestamp::now();
-        delete_if_ephemeral(&mut record).await;
+        if let Some(provider) = provider {
+            delete_if_ephemeral(&mut record, provider.store().as_ref()).await;
+        }
         self.records.put(&record)?;
         Ok(record)
     }
@@ -87,16 +89,16 @@ impl Ledger {
     ///
     /// # Errors
     /// When they can't be read.
-    pub fn kept_files(&self) -> Result<Vec<KeptFiles>, FleetError> {
-        kept_files(&self.config.data_dir, &self.records)
+    pub async fn kept_files(&self) -> Result<Vec<KeptFiles>, FleetError> {
+        kept_files(&providers(&self.config, &self.records, "")?, &self.records).await
     }
 
     /// Deletes files unless a sandbox uses them by now; whether they were.
     ///
     /// # Errors
     /// When they can't be deleted.
-    pub fn prune(&self, files: &KeptFiles) -> Result<bool, FleetError> {
-        prune(files, &self.records)
+    pub async fn prune(&self, files: &KeptFiles) -> Result<bool, FleetError> {
+        prune(files, &self.records).await
     }
 
     /// Makes a new master key, for what is launched from the next start on; answers its id and the file.

@@ -5,6 +5,7 @@
 
 mod directory;
 mod environment;
+mod folders;
 mod identity;
 mod interpreter;
 mod marks;
@@ -22,9 +23,13 @@ use futures_util::future::BoxFuture;
 pub use marks::running_processes;
 
 use super::removal;
-use super::{Endpoint, FleetConfig, Found, LaunchRequest, Plan, Progress, ProviderError, SandboxId, SandboxProvider};
+use super::{
+    Endpoint, FleetConfig, Found, LaunchRequest, Plan, Progress, ProviderError, SandboxId, SandboxProvider,
+    WorkspaceStore, check_variables,
+};
 use directory::Directory;
 use environment::{Builder, Environment};
+use folders::Folders;
 use identity::Identity;
 use server::Process;
 
@@ -34,6 +39,7 @@ const PORTS: usize = 5;
 /// The process provider.
 pub(super) struct ProcessProvider {
     folder: PathBuf,
+    folders: Folders,
     builder: Builder,
     running: Mutex<HashMap<SandboxId, Arc<Process>>>,
 }
@@ -42,7 +48,8 @@ impl ProcessProvider {
     /// The provider of a data directory; builds nothing yet.
     pub(super) fn new(config: &FleetConfig, instance: &str) -> Self {
         let builder = Builder::new(config, instance);
-        Self { folder: config.data_dir.join("sandboxes"), builder, running: Mutex::default() }
+        let folders = Folders::new(&config.data_dir);
+        Self { folder: config.data_dir.join("sandboxes"), folders, builder, running: Mutex::default() }
     }
 
     fn running(&self) -> MutexGuard<'_, HashMap<SandboxId, Arc<Process>>> {
@@ -51,15 +58,17 @@ impl ProcessProvider {
 
     async fn start(&self, plan: &Plan, environment: &Environment) -> Result<Endpoint, ProviderError> {
         let directory = Directory::new(&self.folder, &plan.id);
-        directory.make(environment, &plan.workspace).map_err(|error| failed(&error))?;
+        let workspace = self.folders.path(&plan.owner, &plan.request.name);
+        directory.make(environment, &workspace).map_err(|error| failed(&error))?;
         for _ in 0..PORTS {
-            let process = Process::spawn(plan, &directory, environment).await.map_err(|error| failed(&error))?;
+            let process = Process::spawn(plan, &directory, &workspace, environment).await;
+            let process = process.map_err(|error| failed(&error))?;
             let process = Arc::new(process);
             self.running().insert(plan.id.clone(), Arc::clone(&process));
             match process.listening().await {
                 Ok(()) => {
                     let (url, backend) = (process.url(&plan.base_url), Some(process.identity().to_text()));
-                    return Ok(Endpoint { url, backend });
+                    return Ok(Endpoint { url, backend, image: None });
                 }
                 Err(_) if process.port_was_taken() => {}
                 Err(reason) => return Err(ProviderError::Failed(reason)),
@@ -94,11 +103,11 @@ impl SandboxProvider for ProcessProvider {
     fn accept(&self, request: &LaunchRequest) -> Result<(), ProviderError> {
         match request.unkept(&["env", "ttl_seconds", "idle_timeout_seconds"]) {
             Some(wish) => Err(ProviderError::Unsupported { variant: self.variant(), wish }),
-            None => variables::check(&request.env),
+            None => check_variables(&request.env),
         }
     }
 
-    fn prepare<'a>(&'a self, progress: &'a Progress) -> BoxFuture<'a, Result<(), ProviderError>> {
+    fn prepare<'a>(&'a self, _: &'a LaunchRequest, progress: &'a Progress) -> BoxFuture<'a, Result<(), ProviderError>> {
         Box::pin(async move { self.builder.environment(progress).await.map(drop) })
     }
 
@@ -131,23 +140,32 @@ impl SandboxProvider for ProcessProvider {
         })
     }
 
-    fn runs(&self, id: &SandboxId) -> bool {
-        !marks::running_processes(id.as_str()).is_empty()
+    fn runs<'a>(&'a self, id: &'a SandboxId) -> BoxFuture<'a, bool> {
+        Box::pin(async { !marks::running_processes(id.as_str()).is_empty() })
     }
 
     fn ended(&self, id: &SandboxId) -> Option<String> {
         self.running().get(id)?.ended()
     }
 
+    fn last_words<'a>(&'a self, id: &'a SandboxId) -> BoxFuture<'a, String> {
+        let process = self.running().get(id).cloned();
+        Box::pin(async move { process.map_or_else(String::new, |process| process.last_log()) })
+    }
+
     fn terminate<'a>(&'a self, id: &'a SandboxId) -> BoxFuture<'a, Result<(), ProviderError>> {
         Box::pin(self.end(id))
     }
 
-    fn list(&self) -> BoxFuture<'_, Vec<(SandboxId, String)>> {
+    fn list(&self) -> BoxFuture<'_, Result<Vec<(SandboxId, String)>, ProviderError>> {
         Box::pin(async {
             let marked = tokio::task::spawn_blocking(marks::marked).await.unwrap_or_default();
-            marked.into_iter().map(|(id, instance)| (SandboxId::from_record(id), instance)).collect()
+            Ok(marked.into_iter().map(|(id, instance)| (SandboxId::from_record(id), instance)).collect())
         })
+    }
+
+    fn store(&self) -> Arc<dyn WorkspaceStore> {
+        Arc::new(self.folders.clone())
     }
 
     fn ready(&self) -> Result<(), String> {

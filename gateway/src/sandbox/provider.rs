@@ -1,14 +1,13 @@
 //! What makes and ends sandboxes. Names, readiness, limits, records and roll-back are the fleet's.
 
-use std::collections::BTreeMap;
-use std::path::PathBuf;
+use std::sync::Arc;
 use std::time::Duration;
 
 use futures_util::future::BoxFuture;
 use jiff::Timestamp;
 use secrecy::SecretString;
 
-use super::{LaunchRequest, Progress, SandboxId};
+use super::{LaunchRequest, Owner, Progress, SandboxId, WorkspaceStore};
 use crate::answer::Code;
 
 /// A sandbox to be made.
@@ -17,14 +16,16 @@ pub struct Plan {
     pub id: SandboxId,
     /// The gateway instance that looks after it; everything that is made carries it too.
     pub instance: String,
+    /// Counts what was made under this id.
+    pub generation: u64,
     /// The path that its Jupyter is to serve under, `/sandboxes/<id>/`.
     pub base_url: String,
     /// The token that its Jupyter is to ask for.
     pub token: SecretString,
-    /// Its working directory, which outlives it.
-    pub workspace: PathBuf,
-    /// Variables for Jupyter and its kernels.
-    pub env: BTreeMap<String, String>,
+    /// Whose it is.
+    pub owner: Owner,
+    /// What was asked for; its name is the one by which its files are found again.
+    pub request: LaunchRequest,
     /// How long it may stay unused; it ends itself some time later when no gateway does.
     pub idle: Option<Duration>,
     /// When it is to end; it ends itself some time later when no gateway does.
@@ -37,11 +38,13 @@ pub struct Endpoint {
     pub url: String,
     /// By what the provider finds the sandbox again, after a restart of the gateway.
     pub backend: Option<String>,
+    /// What image it runs, where there are images.
+    pub image: Option<String>,
 }
 
 /// What there is of a sandbox that another gateway made.
 pub enum Found {
-    /// It runs, and is looked after from here from now on.
+    /// It runs as far as is known, and is looked after from here from now on.
     Here,
     /// It ended; why, if that is known.
     Gone(Option<String>),
@@ -63,6 +66,12 @@ pub enum ProviderError {
         /// The argument's name.
         wish: &'static str,
     },
+    /// A wish that can't be kept here; which, and what to do.
+    #[error("{0}")]
+    Refused(String),
+    /// Something that the operator doesn't allow.
+    #[error("{0}")]
+    Forbidden(String),
     /// An argument that no provider takes.
     #[error("{0}")]
     Invalid(String),
@@ -88,7 +97,8 @@ impl ProviderError {
         match self {
             Self::Unavailable(_) => Code::ProviderUnavailable,
             Self::Invalid(_) => Code::ArgumentsInvalid,
-            Self::Unsupported { .. } | Self::Unknown { .. } => Code::ProviderUnsupported,
+            Self::Forbidden(_) => Code::Forbidden,
+            Self::Unsupported { .. } | Self::Refused(_) | Self::Unknown { .. } => Code::ProviderUnsupported,
             Self::Failed(_) => Code::SandboxLaunchFailed,
             Self::NotEnded(_) => Code::Internal,
         }
@@ -103,26 +113,47 @@ pub trait SandboxProvider: Send + Sync {
     /// Refuses a wish that it can't keep, by name.
     fn accept(&self, request: &LaunchRequest) -> Result<(), ProviderError>;
 
-    /// Makes ready what launches need (an environment, an image); fast once that is there.
-    fn prepare<'a>(&'a self, progress: &'a Progress) -> BoxFuture<'a, Result<(), ProviderError>>;
+    /// Makes ready what a launch needs (an environment, an image); fast once that is there.
+    fn prepare<'a>(
+        &'a self,
+        request: &'a LaunchRequest,
+        progress: &'a Progress,
+    ) -> BoxFuture<'a, Result<(), ProviderError>>;
 
     /// Starts a sandbox; its Jupyter need not answer yet.
     fn launch<'a>(&'a self, plan: &'a Plan, progress: &'a Progress) -> BoxFuture<'a, Result<Endpoint, ProviderError>>;
 
-    /// Looks after a sandbox that a dead gateway made, if it runs still. Quick: nothing is asked over a network.
+    /// Looks after a sandbox that a dead gateway made, if it runs still. Quick: what does not
+    /// answer at once is gone on with.
     fn adopt<'a>(&'a self, id: &'a SandboxId, backend: Option<&'a str>) -> BoxFuture<'a, Found>;
 
-    /// Whether anything of a sandbox runs, whoever made it.
-    fn runs(&self, id: &SandboxId) -> bool;
+    /// Whether anything of a sandbox runs, or may run, whoever made it.
+    fn runs<'a>(&'a self, id: &'a SandboxId) -> BoxFuture<'a, bool>;
 
     /// Why a sandbox that was launched is no longer there, if so.
     fn ended(&self, id: &SandboxId) -> Option<String>;
+
+    /// Whether something in it was just killed for want of memory, as far as that can be told.
+    fn ran_out_of_memory(&self, _: &SandboxId) -> bool {
+        false
+    }
+
+    /// What its Jupyter last said, for an error.
+    fn last_words<'a>(&'a self, id: &'a SandboxId) -> BoxFuture<'a, String>;
 
     /// Ends a sandbox and waits until nothing of it is left. Ending what isn't there is fine.
     fn terminate<'a>(&'a self, id: &'a SandboxId) -> BoxFuture<'a, Result<(), ProviderError>>;
 
     /// The ids of the sandboxes that exist, by their marks, with the instance that made each.
-    fn list(&self) -> BoxFuture<'_, Vec<(SandboxId, String)>>;
+    fn list(&self) -> BoxFuture<'_, Result<Vec<(SandboxId, String)>, ProviderError>>;
+
+    /// Where the files of sandboxes are.
+    fn store(&self) -> Arc<dyn WorkspaceStore>;
+
+    /// Whether its sandboxes go on when their gateway is told to stop.
+    fn outlives_a_stop(&self) -> bool {
+        false
+    }
 
     /// Whether it could launch now; the reason when not.
     fn ready(&self) -> Result<(), String>;

@@ -24,7 +24,7 @@ const VALUES: &str = ":id, :tenant, :principal, :name, :variant, :generation, :i
     :environment, :gpu, :created_at, :last_activity_at, :expires_at, :digest, :files, :backend, :idle_seconds, :key_id, :wish,
     :wish_reason, :ephemeral";
 const UPDATE: &str = "generation = :generation, instance = :instance, status = :status, status_reason = :status_reason,
-    url = :url, last_activity_at = :last_activity_at, expires_at = :expires_at, files = :files, backend = :backend";
+    url = :url, image = :image, last_activity_at = :last_activity_at, expires_at = :expires_at, files = :files, backend = :backend";
 
 /// An owner's records but those of servers that are attached to another living instance.
 const SEEN: &str = "sandboxes WHERE tenant = :tenant AND principal = :principal AND NOT (variant = 'jupyter-server'
@@ -52,6 +52,7 @@ pub(super) enum Refused {
 }
 
 /// The table of records.
+#[derive(Clone)]
 pub struct Records(Arc<Database>);
 
 impl Records {
@@ -117,6 +118,11 @@ impl Records {
         );
         let wished = named_params! {":wish": end.as_str(), ":reason": reason, ":id": id.as_str()};
         self.0.with(|connection| connection.prepare_cached(&sql)?.execute(wished).map(drop))
+    }
+
+    /// The id of the data directory, by which what is made for it elsewhere is told apart from what is made for others.
+    pub(super) fn directory(&self) -> rusqlite::Result<String> {
+        self.0.with(|connection| connection.query_row("SELECT id FROM directory", [], |row| row.get(0)))
     }
 
     /// The live records of an instance that are to end.

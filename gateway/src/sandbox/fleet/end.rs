@@ -70,14 +70,18 @@ impl Fleet {
     }
 
     fn outlives_a_stop(&self, sandbox: &Sandbox) -> bool {
-        self.config.keep_on_stop || sandbox.record().variant == ATTACHED
+        self.config.keep_on_stop || sandbox.outlives_a_stop()
     }
 
     /// Ends what else this gateway started: an environment that is half built.
     async fn end_marked(&self, kept: &[Arc<Sandbox>]) {
         for provider in &self.providers {
-            let marked = provider.list().await.into_iter().filter(|(_, instance)| instance == self.instance.id());
-            for (id, _) in marked.filter(|(id, _)| !kept.iter().any(|sandbox| sandbox.id() == id)) {
+            let marked = provider.list().await.unwrap_or_else(|error| {
+                tracing::error!(%error, "what this gateway started can't be looked for; the next start does");
+                Vec::new()
+            });
+            let own = marked.into_iter().filter(|(_, instance)| instance == self.instance.id());
+            for (id, _) in own.filter(|(id, _)| !kept.iter().any(|sandbox| sandbox.id() == id)) {
                 if let Err(error) = provider.terminate(&id).await {
                     tracing::error!(%id, %error, "processes could not be ended; the next start does it");
                 }
@@ -119,7 +123,9 @@ impl Fleet {
 
     /// Writes an end down, with what becomes of the files, and tells the audit trail.
     async fn written_end(&self, mut ended: Record, cause: &Cause, request: Option<&str>) -> Record {
-        delete_if_ephemeral(&mut ended).await;
+        if let Ok(provider) = self.provider(&ended.variant) {
+            delete_if_ephemeral(&mut ended, provider.store().as_ref()).await;
+        }
         self.write(&ended);
         let (status, reason) = (ended.status.as_str(), ended.status_reason.as_deref());
         tracing::info!(sandbox = %ended.id, status, reason, "sandbox ended");

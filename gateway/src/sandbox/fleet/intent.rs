@@ -50,7 +50,7 @@ impl Fleet {
             last_activity_at: now,
             expires_at: ttl.and_then(|ttl| now.checked_add(ttl).ok()),
             digest: key.digest(&request.canonical(self.default_variant())),
-            files: (!is_attached).then(|| self.workspace(owner, &request.name).to_string_lossy().into_owned()),
+            files: (!is_attached).then(|| self.place(intent.variant, owner, &request.name)).flatten(),
             ephemeral: self.config.ephemeral && !is_attached,
             backend: None,
             idle_seconds: (!is_attached).then(|| lifetimes.idle(request).as_secs()),

@@ -8,9 +8,9 @@ use jiff::Timestamp;
 use super::super::cause::Cause;
 use super::super::{
     FleetError, LaunchRequest, Owner, Plan, Progress, ProviderError, Record, SandboxId, SandboxProvider, Status,
+    check_name,
 };
 use super::attach::in_normal_form;
-use super::files::{check_name, has_files};
 use super::intent::{Asked, Intent};
 use super::{ATTACHED, Fleet, Launched, Sandbox};
 use crate::jupyter::{JupyterError, Server};
@@ -44,7 +44,7 @@ impl Fleet {
         let provider = self.provider_for(request)?;
         let lock = self.name_lock(owner, &request.name);
         let _one_at_a_time = tokio::select! {
-            locked = self.prepared(provider.as_ref(), &asked.progress, &lock) => locked?,
+            locked = self.prepared(provider.as_ref(), asked, &lock) => locked?,
             () = cancel.cancelled() => return Err(self.cancelled()),
         };
         if let Some(sandbox) = self.running(owner, &request.name).await? {
@@ -65,9 +65,10 @@ impl Fleet {
             turn = self.queue.turn(&asked.progress) => turn,
             () = cancel.cancelled() => return Err(self.cancelled()),
         };
-        let brought_back = has_files(&self.workspace(owner, &request.name));
         let record = self.intend(asked, &Intent { variant: provider.variant(), secret: None })?;
         points::reached("launch.intended").await;
+        // Asked once the intent is written down: nothing deletes them any more.
+        let had_files = provider.store().has(owner, &request.name).await;
         let made = tokio::select! {
             made = self.make(&record, asked, &provider) => made,
             () = cancel.cancelled() => Err(self.cancelled()),
@@ -75,8 +76,11 @@ impl Fleet {
         // A stop that came meanwhile waits for this launch: nothing is handed out any more.
         let made = if self.stop.is_cancelled() { Err(FleetError::Stopping) } else { made };
         match made {
-            Ok(sandbox) => Ok(Launched { sandbox, existing: false, brought_back }),
-            Err(error) => Err(self.roll_back(record, &provider, error).await),
+            Ok(sandbox) => Ok(Launched { sandbox, existing: false, brought_back: had_files.unwrap_or_default() }),
+            Err(error) => {
+                let unused = matches!(had_files, Ok(false));
+                Err(self.roll_back(record, &provider, error, unused).await)
+            }
         }
     }
 
@@ -100,12 +104,12 @@ impl Fleet {
     async fn prepared<'a>(
         &self,
         provider: Option<&Arc<dyn SandboxProvider>>,
-        progress: &Progress,
+        asked: &Asked,
         lock: &'a tokio::sync::Mutex<()>,
     ) -> Result<tokio::sync::MutexGuard<'a, ()>, FleetError> {
         self.wait_until_settled().await;
         if let Some(provider) = provider {
-            provider.prepare(progress).await?;
+            provider.prepare(&asked.request, &asked.progress).await?;
         }
         Ok(lock.lock().await)
     }
@@ -142,10 +146,11 @@ impl Fleet {
         let plan = Plan {
             id: record.id.clone(),
             instance: record.instance.clone(),
+            generation: record.generation,
             base_url: format!("/sandboxes/{}/", record.id),
             token: self.token(record).ok_or_else(|| FleetError::Data("the master key is gone".to_owned()))?,
-            workspace: self.workspace(&record.owner, &record.name),
-            env: request.env.clone(),
+            owner: record.owner.clone(),
+            request: request.clone(),
             idle: record.idle_seconds.map(Duration::from_secs),
             expires_at: record.expires_at,
         };
@@ -162,13 +167,15 @@ impl Fleet {
             Ok::<_, FleetError>((endpoint, server))
         });
         let Ok(ready) = ready.await else {
-            let seconds = request.timeout.as_secs();
-            return Err(FleetError::NotReady { name: record.name, seconds, reason: missing });
+            let (seconds, last) = (request.timeout.as_secs(), provider.last_words(&record.id).await);
+            let reason = if last.is_empty() { missing } else { format!("{missing}; it last said: {last}") };
+            return Err(FleetError::NotReady { name: record.name, seconds, reason });
         };
         let (endpoint, server) = ready?;
         points::reached("launch.ready").await;
         record.url = Some(endpoint.url);
         record.backend = endpoint.backend;
+        record.image = endpoint.image;
         record.status = Status::Running;
         record.last_activity_at = Timestamp::now();
         let sandbox = self.admit(Sandbox::new(record, server, Some(Arc::clone(provider))))?;
@@ -186,17 +193,27 @@ impl Fleet {
         Ok(sandbox)
     }
 
-    /// Takes down what was made and writes down why; the error that callers get is the first one.
+    /// Takes down what was made and writes down why; the error that callers get is the first one. A place for files that was
+    /// not there before goes as well: nothing ever ran in it.
     async fn roll_back(
         &self,
         mut record: Record,
         provider: &Arc<dyn SandboxProvider>,
         error: FleetError,
+        unused: bool,
     ) -> FleetError {
         self.live().remove(&record.id);
         if let Err(left) = provider.terminate(&record.id).await {
             tracing::error!(sandbox = %record.id, error = %left, "a failed launch could not be taken down; the next start does it");
             return error;
+        }
+        if unused {
+            let store = provider.store();
+            let taken = async { store.take_away(&record.owner, &record.name).await?.await };
+            match taken.await {
+                Ok(()) => record.files = None,
+                Err(error) => tracing::error!(sandbox = %record.id, %error, "an empty workspace can't be removed"),
+            }
         }
         record.status = Status::Failed;
         record.status_reason = Some(error.to_string());

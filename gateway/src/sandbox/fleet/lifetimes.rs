@@ -88,6 +88,7 @@ pub(super) async fn watch(fleet: Weak<Fleet>) {
         }
         if look.is_multiple_of(WRITE_EVERY) {
             fleet.write_activity();
+            fleet.start_sweep();
         }
     }
 }

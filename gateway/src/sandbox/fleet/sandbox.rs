@@ -132,6 +132,16 @@ impl Sandbox {
         self.provider.as_ref()?.ended(&self.id)
     }
 
+    /// Whether something in it was just killed for want of memory, as far as that can be told.
+    pub fn ran_out_of_memory(&self) -> bool {
+        self.provider.as_ref().is_some_and(|provider| provider.ran_out_of_memory(&self.id))
+    }
+
+    /// Whether it goes on when its gateway is told to stop.
+    pub(super) fn outlives_a_stop(&self) -> bool {
+        self.provider.as_ref().is_none_or(|provider| provider.outlives_a_stop())
+    }
+
     pub(super) fn idle_timeout(&self) -> Option<Duration> {
         self.record.lock().unwrap_or_else(PoisonError::into_inner).idle_seconds.map(Duration::from_secs)
     }

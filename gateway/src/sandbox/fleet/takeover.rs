@@ -46,7 +46,7 @@ impl Fleet {
             Vec::new()
         });
         for record in records {
-            if let Some(record) = self.taken_over(record)
+            if let Some(record) = self.taken_over(record).await
                 && let Some(cause) = self.adopt(&record).await
             {
                 self.found().insert(record.id.clone(), (cause.status(), cause.reason()));
@@ -58,7 +58,9 @@ impl Fleet {
 
     /// The second look: removes what is still to be removed.
     pub(super) async fn settle(self: Arc<Self>, mut left: Left) {
-        left.orphans = self.orphans(&left.dead).await;
+        let looked = self.orphans(&left.dead).await;
+        let is_known = looked.is_some();
+        left.orphans = looked.unwrap_or_default();
         if !left.is_empty() {
             tokio::time::sleep(BETWEEN).await;
         }
@@ -69,12 +71,15 @@ impl Fleet {
             self.remove(record, cause).await;
             self.found().remove(&id);
         }
-        let orphans = if left.orphans.is_empty() { HashSet::new() } else { self.orphans(&left.dead).await };
-        for id in orphans.intersection(&left.orphans) {
-            tracing::warn!(sandbox = %id, "ending what is left of a sandbox that ended");
-            self.end_orphan(id).await;
+        if !left.orphans.is_empty() {
+            self.end_orphans(&left).await;
         }
-        self.forget_dead(&left.dead).await;
+        if is_known {
+            self.forget_dead(&left.dead).await;
+        } else {
+            // To be looked at again.
+            self.looked_at().retain(|instance| !left.dead.contains(instance));
+        }
         self.settled.send_replace(true);
     }
 
@@ -95,8 +100,8 @@ impl Fleet {
     }
 
     /// A record whose gateway is dead, looked after from here from now on.
-    fn taken_over(&self, mut record: Record) -> Option<Record> {
-        if !self.may_be_taken_over(&record) {
+    async fn taken_over(&self, mut record: Record) -> Option<Record> {
+        if !self.may_be_taken_over(&record).await {
             return None;
         }
         match self.records.take_over(&record.id, &record.instance, self.instance.id()) {
@@ -117,13 +122,16 @@ impl Fleet {
 
     /// What belonged to a dead gateway, or to one without a lock file if nothing of it runs: that one may live, its file
     /// removed by somebody.
-    fn may_be_taken_over(&self, record: &Record) -> bool {
+    async fn may_be_taken_over(&self, record: &Record) -> bool {
         match self.instance.state(&record.instance) {
             State::Alive => false,
             State::Dead => true,
             State::Missing if record.variant == ATTACHED => true,
             State::Missing => {
-                let runs = self.provider(&record.variant).is_ok_and(|provider| provider.runs(&record.id));
+                let runs = match self.provider(&record.variant) {
+                    Ok(provider) => provider.runs(&record.id).await,
+                    Err(_) => false,
+                };
                 if runs {
                     unclear(record.id.as_str(), "its gateway has no lock file, and it runs");
                 }
@@ -185,17 +193,30 @@ impl Fleet {
         }
     }
 
-    /// What carries a dead gateway's mark and is to be gone: its sandbox ended, or it is no sandbox.
-    async fn orphans(&self, dead: &[String]) -> HashSet<SandboxId> {
+    /// Looks on the side whether something is left of a sandbox that ended, such as what an engine made after its gateway
+    /// was killed.
+    pub(super) fn start_sweep(self: &Arc<Self>) {
+        let fleet = Arc::clone(self);
+        tokio::spawn(async move {
+            let orphans = fleet.orphans(&[]).await.unwrap_or_default();
+            if !orphans.is_empty() {
+                tokio::time::sleep(BETWEEN).await;
+                fleet.end_orphans(&Left { orphans, ..Left::default() }).await;
+            }
+        });
+    }
+
+    /// What is there and is to be gone: its sandbox ended, or it is a dead gateway's and no sandbox. Unknown when a provider
+    /// can't tell what there is.
+    async fn orphans(&self, dead: &[String]) -> Option<HashSet<SandboxId>> {
         let mut orphans = HashSet::new();
         for provider in &self.providers {
-            for (id, instance) in provider.list().await {
-                if !dead.contains(&instance) {
-                    continue;
-                }
+            for (id, instance) in provider.list().await.inspect_err(|error| tracing::warn!(%error)).ok()? {
+                let is_dead = dead.contains(&instance);
                 match self.records.get(&id) {
                     Ok(Some(record)) if record.status.is_live() => {}
                     Ok(Some(_)) => drop(orphans.insert(id)),
+                    Ok(None) if !is_dead => {}
                     Ok(None) if id.as_str().starts_with(BUILD) => drop(orphans.insert(id)),
                     // Records come first, so this one's were lost. It ends when nobody has used it for its idle time.
                     Ok(None) => unclear(id.as_str(), "no record tells of it"),
@@ -203,7 +224,16 @@ impl Fleet {
                 }
             }
         }
-        orphans
+        Some(orphans)
+    }
+
+    /// Ends what was to be gone at the first look and still is.
+    async fn end_orphans(&self, left: &Left) {
+        let orphans = self.orphans(&left.dead).await.unwrap_or_default();
+        for id in orphans.intersection(&left.orphans) {
+            tracing::warn!(sandbox = %id, "ending what is left of a sandbox that ended");
+            self.end_orphan(id).await;
+        }
     }
 
     async fn end_orphan(&self, id: &SandboxId) {
@@ -218,7 +248,8 @@ impl Fleet {
     async fn forget_dead(&self, dead: &[String]) {
         let mut marked = HashSet::new();
         for provider in &self.providers {
-            marked.extend(provider.list().await.into_iter().map(|(_, instance)| instance));
+            let Ok(listed) = provider.list().await else { return };
+            marked.extend(listed.into_iter().map(|(_, instance)| instance));
         }
         let Ok(live) = self.records.live() else { return };
         marked.extend(live.into_iter().map(|record| record.instance));

@@ -80,7 +80,12 @@ enum Watch {
 
 impl Process {
     /// Starts Jupyter on a port that the system chooses.
-    pub(super) async fn spawn(plan: &Plan, directory: &Directory, environment: &Environment) -> io::Result<Self> {
+    pub(super) async fn spawn(
+        plan: &Plan,
+        directory: &Directory,
+        workspace: &Path,
+        environment: &Environment,
+    ) -> io::Result<Self> {
         let port = Port::take()?;
         let out = OpenOptions::new().create(true).write(true).truncate(true).open(directory.join(LOG))?;
         let mut command = Command::new(environment.python());
@@ -90,8 +95,9 @@ impl Process {
             .arg(directory.join("jupyter_server_config.py"))
             .arg("--ServerApp.log_level=WARN")
             .env_clear()
-            .envs(variables::of(plan, directory, environment, port.number()))
-            .current_dir(&plan.workspace)
+            .envs(variables::of(plan, directory, workspace, environment))
+            .env("CELLGATE_PORT", port.number().to_string())
+            .current_dir(workspace)
             .stdin(Stdio::piped())
             .stdout(out.try_clone()?)
             .stderr(out)
@@ -178,7 +184,8 @@ impl Process {
         }
     }
 
-    fn last_log(&self) -> String {
+    /// The end of what it wrote.
+    pub(super) fn last_log(&self) -> String {
         let read = || {
             let mut log = File::open(self.directory.join(LOG))?;
             let length = log.metadata()?.len();

@@ -1,14 +1,13 @@
 //! The environment of Jupyter and its kernels: cleared, then what is on the list, so that the
 //! gateway's own secrets don't reach cells.
 
-use std::collections::BTreeMap;
 use std::ffi::OsString;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use super::directory::Directory;
 use super::environment::Environment;
 use super::marks;
-use crate::sandbox::{Plan, ProviderError};
+use crate::sandbox::Plan;
 
 /// Variables of the gateway that sandboxes get. A name that ends in `*` stands for all that begin so.
 const ALLOWED: [&str; 21] = [
@@ -38,32 +37,13 @@ const ALLOWED: [&str; 21] = [
 const NEVER: [&str; 4] = ["PIP_PREFIX", "PIP_ROOT", "PIP_TARGET", "PIP_USER"];
 /// Where pip's own settings are, such as a mirror's address, below the gateway's home.
 const PIP_SETTINGS: [&str; 3] = [".config/pip/pip.conf", "Library/Application Support/pip/pip.conf", ".pip/pip.conf"];
-/// What the sandbox itself decides.
-const OWN: [&str; 3] = ["CELLGATE_", "JUPYTER_", "PYTHONHOME"];
-
-/// Refuses variables that a caller can't set.
-pub(super) fn check(env: &BTreeMap<String, String>) -> Result<(), ProviderError> {
-    for (name, value) in env {
-        let plain = !name.is_empty() && name.bytes().all(|byte| byte == b'_' || byte.is_ascii_alphanumeric());
-        if !plain || name.starts_with(|first: char| first.is_ascii_digit()) || value.contains('\0') {
-            let name = name.escape_default();
-            let message = format!("The variable '{name}' in env can't be set: use letters, digits and '_', no NUL.");
-            return Err(ProviderError::Invalid(message));
-        }
-        if OWN.iter().any(|own| name.starts_with(own)) {
-            let message = format!("The variable '{name}' is set by the sandbox itself: leave it out of env.");
-            return Err(ProviderError::Invalid(message));
-        }
-    }
-    Ok(())
-}
 
 /// Everything that a sandbox's Jupyter is started with.
 pub(super) fn of(
     plan: &Plan,
     directory: &Directory,
+    workspace: &Path,
     environment: &Environment,
-    port: u16,
 ) -> Vec<(OsString, OsString)> {
     let mut variables: Vec<(OsString, OsString)> =
         std::env::vars_os().filter(|(name, _)| is_allowed(&name.to_string_lossy())).collect();
@@ -79,14 +59,13 @@ pub(super) fn of(
     set("JUPYTER_PATH", directory.join("share/jupyter").into());
     set("JUPYTER_PLATFORM_DIRS", "1".into());
     set("PYDEVD_DISABLE_FILE_VALIDATION", "1".into());
-    for (name, value) in &plan.env {
+    for (name, value) in &plan.request.env {
         set(name, value.into());
     }
     set("CELLGATE_TOKEN_STDIN", "1".into());
     set("CELLGATE_IP", "127.0.0.1".into());
-    set("CELLGATE_PORT", port.to_string().into());
     set("CELLGATE_BASE_URL", plan.base_url.clone().into());
-    set("CELLGATE_ROOT_DIR", plan.workspace.clone().into());
+    set("CELLGATE_ROOT_DIR", workspace.into());
     set("CELLGATE_DIRECTORY", directory.path().into());
     if let Some(idle) = plan.idle {
         set("CELLGATE_IDLE_SECONDS", idle.as_secs_f64().to_string().into());
@@ -127,9 +106,7 @@ fn path(directory: &Directory, environment: &Environment) -> OsString {
 
 #[cfg(test)]
 mod tests {
-    use std::collections::BTreeMap;
-
-    use super::{check, is_allowed};
+    use super::is_allowed;
 
     #[test]
     fn secrets_of_the_gateway_stay_with_it() {
@@ -139,14 +116,5 @@ mod tests {
             assert!(!is_allowed(name), "{name}");
         }
         assert!(is_allowed("LC_ALL") && is_allowed("PIP_CERT") && is_allowed("TZ"));
-    }
-
-    #[test]
-    fn a_caller_sets_plain_variables_only() {
-        let env = |name: &str| BTreeMap::from([(name.to_owned(), "x".to_owned())]);
-        assert!(check(&env("MODE")).is_ok());
-        for name in ["", "A=B", "1A", "CELLGATE_SANDBOX", "JUPYTER_TOKEN", "A\0"] {
-            assert!(check(&env(name)).is_err(), "{name}");
-        }
     }
 }

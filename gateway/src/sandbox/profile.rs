@@ -1,0 +1,328 @@
+//! What an operator lets callers choose: profiles by name (`environment`), and images.
+
+use std::collections::BTreeMap;
+
+use globset::{Glob, GlobMatcher};
+use serde::Deserialize;
+
+use super::size::Size;
+use super::{LaunchRequest, ProviderError};
+
+/// The profile of a launch that names none; what it says holds for all others that don't say otherwise.
+const DEFAULT: &str = "default";
+/// Images that are built from sources in this binary, which are profiles as well.
+const OURS: [&str; 2] = ["python", "scientific"];
+const MEMORY: Size = Size(2 << 30);
+const LEAST_MEMORY: Size = Size(192 << 20);
+const CPU: f64 = 2.0;
+const LEAST_CPU: f64 = 0.1;
+const PIDS: u32 = 512;
+
+/// What a sandbox may reach.
+#[derive(Clone, Copy, Debug, Default, Deserialize, PartialEq, Eq)]
+#[serde(rename_all = "lowercase")]
+pub enum Egress {
+    /// Nothing.
+    None,
+    /// The internet, but no private network and no cloud's metadata.
+    #[default]
+    Internet,
+    /// Everything.
+    Open,
+}
+
+/// One profile, as it stands in the configuration file under `[environments.<name>]`. What is missing is as in
+/// `[environments.default]`.
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Profile {
+    /// The image: a reference, or `python` or `scientific` for one of ours.
+    image: Option<String>,
+    /// The tags that a caller may choose as `environment_version`.
+    #[serde(default)]
+    versions: Vec<String>,
+    /// The most memory.
+    memory: Option<Size>,
+    /// The most cores.
+    cpu: Option<f64>,
+    /// The most processes and threads.
+    pids: Option<u32>,
+    /// The most that the home and the workspace may hold, each.
+    disk: Option<Size>,
+    /// GPUs: a number, or `all`.
+    gpu: Option<String>,
+    /// What it may reach.
+    egress: Option<Egress>,
+    /// The container runtime, such as `runsc`.
+    runtime: Option<String>,
+}
+
+/// All profiles, and the images that callers may name.
+#[derive(Clone, Debug, Default)]
+pub struct Profiles {
+    by_name: BTreeMap<String, Profile>,
+    images: Vec<GlobMatcher>,
+}
+
+/// An image.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) enum Image {
+    /// One that is built from sources in this binary.
+    Ours(&'static str),
+    /// Any other, by its reference.
+    Named(String),
+}
+
+/// What a launch gets.
+#[derive(Clone, Debug, PartialEq)]
+pub(super) struct Resources {
+    pub(super) image: Image,
+    pub(super) memory: Size,
+    pub(super) cpu: f64,
+    pub(super) pids: u32,
+    pub(super) disk: Option<Size>,
+    pub(super) gpu: Option<Gpu>,
+    pub(super) egress: Egress,
+    pub(super) runtime: Option<String>,
+}
+
+/// How many GPUs.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) enum Gpu {
+    Some(u32),
+    All,
+}
+
+impl Profiles {
+    /// Those of the configuration file, and the images that callers may name, as globs: `team/*:1.*`.
+    ///
+    /// # Errors
+    /// With the entry that is wrong.
+    pub fn new(by_name: BTreeMap<String, Profile>, images: &[String]) -> Result<Self, String> {
+        let matcher = |pattern: &String| {
+            let glob = globset::GlobBuilder::new(pattern).literal_separator(true).build();
+            glob.as_ref().map(Glob::compile_matcher).map_err(|error| format!("images: {error}"))
+        };
+        let profiles = Self { by_name, images: images.iter().map(matcher).collect::<Result<_, _>>()? };
+        for name in profiles.names() {
+            let asked = LaunchRequest { environment: Some(name.to_owned()), ..LaunchRequest::default() };
+            profiles.resolve(&asked).map_err(|error| format!("environments.{name}: {error}"))?;
+        }
+        Ok(profiles)
+    }
+
+    /// What a launch gets, if it may.
+    pub(super) fn resolve(&self, request: &LaunchRequest) -> Result<Resources, ProviderError> {
+        let name = request.environment.as_deref().unwrap_or(DEFAULT);
+        if !self.names().any(|known| known == name) {
+            let known: Vec<&str> = self.names().collect();
+            let known = known.join(", ");
+            return Err(ProviderError::Invalid(format!("There is no environment '{name}' here; there are {known}.")));
+        }
+        let profile = self.by_name.get(name).cloned().unwrap_or_default().or(self.by_name.get(DEFAULT));
+        let resources = Resources {
+            image: self.image(name, request)?,
+            memory: memory(profile.memory.unwrap_or(MEMORY), request.memory.as_deref())?,
+            cpu: cpu(profile.cpu.unwrap_or(CPU), request.cpu)?,
+            pids: profile.pids.unwrap_or(PIDS),
+            disk: profile.disk,
+            gpu: gpu(profile.gpu.as_deref(), request.gpu.as_deref())?,
+            egress: profile.egress.unwrap_or_default(),
+            runtime: profile.runtime,
+        };
+        Ok(resources)
+    }
+
+    /// The names that callers may choose as `environment`.
+    fn names(&self) -> impl Iterator<Item = &str> {
+        let own = self.by_name.keys().map(String::as_str);
+        let built_in = [DEFAULT].into_iter().chain(OURS);
+        built_in.filter(|name| !self.by_name.contains_key(*name)).chain(own)
+    }
+
+    fn image(&self, name: &str, request: &LaunchRequest) -> Result<Image, ProviderError> {
+        if let Some(image) = &request.image {
+            if request.environment_version.is_some() {
+                let message = "image and environment_version both name a version: leave one of them out.".to_owned();
+                return Err(ProviderError::Invalid(message));
+            }
+            return self.allowed(image);
+        }
+        let profile = self.by_name.get(name);
+        let ours = |name: &str| OURS.into_iter().find(|ours| *ours == name).map(Image::Ours);
+        let of_default = || self.by_name.get(DEFAULT)?.image.clone();
+        let named = profile.and_then(|profile| profile.image.clone());
+        let image = match named {
+            Some(image) => image,
+            None if ours(name).is_some() => name.to_owned(),
+            None => of_default().unwrap_or_else(|| OURS[0].to_owned()),
+        };
+        let Some(version) = &request.environment_version else {
+            return Ok(ours(&image).unwrap_or(Image::Named(image)));
+        };
+        let versions = profile.map_or(&[][..], |profile| &profile.versions);
+        if versions.contains(version) {
+            return Ok(Image::Named(with_tag(&image, version)));
+        }
+        let known = if versions.is_empty() { "only its own".to_owned() } else { versions.join(", ") };
+        let message = format!("Environment '{name}' has no version '{version}'; it has {known}.");
+        Err(ProviderError::Invalid(message))
+    }
+
+    fn allowed(&self, image: &str) -> Result<Image, ProviderError> {
+        if self.images.iter().any(|pattern| pattern.is_match(image)) {
+            return Ok(Image::Named(image.to_owned()));
+        }
+        let known: Vec<&str> = self.images.iter().map(|pattern| pattern.glob().glob()).collect();
+        let known = if known.is_empty() { "none".to_owned() } else { known.join(", ") };
+        let message = format!(
+            "The image '{image}' may not be used here. The operator allows: {known}. Leave image out, or choose an environment."
+        );
+        Err(ProviderError::Forbidden(message))
+    }
+}
+
+impl Profile {
+    /// What this one says, else what `default` says; but for the image and its versions, which belong together.
+    fn or(self, default: Option<&Self>) -> Self {
+        let Some(default) = default else { return self };
+        Self {
+            memory: self.memory.or(default.memory),
+            cpu: self.cpu.or(default.cpu),
+            pids: self.pids.or(default.pids),
+            disk: self.disk.or(default.disk),
+            gpu: self.gpu.or_else(|| default.gpu.clone()),
+            egress: self.egress.or(default.egress),
+            runtime: self.runtime.or_else(|| default.runtime.clone()),
+            ..self
+        }
+    }
+}
+
+fn memory(limit: Size, asked: Option<&str>) -> Result<Size, ProviderError> {
+    let refused = |message: String| Err(ProviderError::Invalid(message));
+    let wanted = match asked.map(str::parse::<Size>).transpose() {
+        Ok(asked) => asked.unwrap_or(limit),
+        Err(error) => return refused(format!("memory {error}.")),
+    };
+    if wanted > limit {
+        return refused(format!("memory {wanted} is more than the {limit} of this environment: ask for at most that."));
+    }
+    if wanted < LEAST_MEMORY {
+        return refused(format!("memory {wanted} is too little for Jupyter: ask for at least {LEAST_MEMORY}."));
+    }
+    Ok(wanted)
+}
+
+fn cpu(limit: f64, asked: Option<f64>) -> Result<f64, ProviderError> {
+    let wanted = asked.unwrap_or(limit);
+    if (LEAST_CPU..=limit).contains(&wanted) {
+        return Ok(wanted);
+    }
+    let message = format!("cpu {wanted} is not between {LEAST_CPU} and the {limit} that this environment has.");
+    Err(ProviderError::Invalid(message))
+}
+
+fn gpu(limit: Option<&str>, asked: Option<&str>) -> Result<Option<Gpu>, ProviderError> {
+    let read = |text: &str| match text {
+        "all" => Ok(Gpu::All),
+        text => text.parse().ok().filter(|count| *count > 0).map(Gpu::Some).ok_or_else(|| {
+            ProviderError::Invalid(format!("gpu '{text}' is no number of GPUs: ask for 1, 2, ... or all."))
+        }),
+    };
+    let (limit, asked) = (limit.map(read).transpose()?, asked.map(read).transpose()?);
+    match (limit, asked) {
+        (limit, None) => Ok(limit),
+        (Some(limit), Some(asked)) if asked <= limit => Ok(Some(asked)),
+        (None, Some(_)) => {
+            let message = "This environment has no GPU: leave gpu out, or choose an environment with one.".to_owned();
+            Err(ProviderError::Refused(message))
+        }
+        (Some(_), Some(_)) => {
+            Err(ProviderError::Refused("This environment has fewer GPUs than gpu asks for.".to_owned()))
+        }
+    }
+}
+
+/// A reference with another tag. What stands before a '/' may hold a port.
+fn with_tag(image: &str, tag: &str) -> String {
+    let image = image.split_once('@').map_or(image, |(name, _)| name);
+    let (path, name) = image.rsplit_once('/').map_or(("", image), |(path, name)| (path, name));
+    let name = name.split_once(':').map_or(name, |(name, _)| name);
+    if path.is_empty() { format!("{name}:{tag}") } else { format!("{path}/{name}:{tag}") }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn profiles(toml: &str, images: &[&str]) -> Result<Profiles, String> {
+        let images: Vec<String> = images.iter().map(|&image| image.to_owned()).collect();
+        Profiles::new(toml::from_str(toml).map_err(|error| error.to_string())?, &images)
+    }
+
+    fn asks(environment: Option<&str>) -> LaunchRequest {
+        LaunchRequest { environment: environment.map(str::to_owned), ..LaunchRequest::default() }
+    }
+
+    #[test]
+    fn without_a_configuration_there_are_our_two_images() {
+        let none = profiles("", &[]).unwrap();
+        assert_eq!(none.resolve(&asks(None)).unwrap().image, Image::Ours("python"));
+        let scientific = none.resolve(&asks(Some("scientific"))).unwrap();
+        assert_eq!((scientific.image, scientific.egress), (Image::Ours("scientific"), Egress::Internet));
+        let refused = none.resolve(&asks(Some("gpu"))).unwrap_err().to_string();
+        assert!(refused.contains("default, python, scientific"), "{refused}");
+    }
+
+    #[test]
+    fn a_profile_says_what_is_else_as_in_the_default_one() {
+        let table = profiles(
+            "[default]\nmemory = '1Gi'\negress = 'none'\n[ml]\nimage = 'host:5000/ml:1'\nversions = ['2']\nmemory = '4Gi'",
+            &[],
+        )
+        .unwrap();
+        let ml = table.resolve(&asks(Some("ml"))).unwrap();
+        assert_eq!((ml.memory, ml.egress), (Size(4 << 30), Egress::None));
+        assert_eq!(table.resolve(&asks(Some("scientific"))).unwrap().memory, Size(1 << 30));
+        let versioned = |version: &str| {
+            table.resolve(&LaunchRequest { environment_version: Some(version.to_owned()), ..asks(Some("ml")) })
+        };
+        assert_eq!(versioned("2").unwrap().image, Image::Named("host:5000/ml:2".to_owned()));
+        assert!(versioned("3").unwrap_err().to_string().contains("it has 2"));
+        assert!(profiles("[a]\nmemory = '1Mi'", &[]).unwrap_err().contains("environments.a"));
+        assert!(profiles("[a]\nmemroy = '1Gi'", &[]).unwrap_err().contains("memroy"));
+    }
+
+    #[test]
+    fn a_caller_asks_for_less_and_never_for_more() {
+        let table = profiles("[default]\nmemory = '1Gi'\ncpu = 1.5\n[gpu]\ngpu = '2'", &[]).unwrap();
+        let with = |memory: Option<&str>, cpu| LaunchRequest { memory: memory.map(str::to_owned), cpu, ..asks(None) };
+        let less = table.resolve(&with(Some("512Mi"), Some(0.5))).unwrap();
+        assert_eq!((less.memory, less.cpu), (Size(512 << 20), 0.5));
+        for (memory, cpu) in [(Some("2Gi"), None), (Some("1Mi"), None), (Some("x"), None), (None, Some(2.0))] {
+            assert!(table.resolve(&with(memory, cpu)).is_err(), "{memory:?} {cpu:?}");
+        }
+        for cpu in [0.0, -1.0, f64::NAN, f64::INFINITY] {
+            assert!(table.resolve(&with(None, Some(cpu))).is_err(), "{cpu}");
+        }
+        let gpu = |environment, gpu: &str| {
+            table
+                .resolve(&LaunchRequest { gpu: Some(gpu.to_owned()), ..asks(environment) })
+                .map(|resources| resources.gpu)
+        };
+        assert_eq!(gpu(Some("gpu"), "1").unwrap(), Some(Gpu::Some(1)));
+        assert!(gpu(Some("gpu"), "all").is_err() && gpu(Some("gpu"), "0").is_err() && gpu(None, "1").is_err());
+        assert_eq!(table.resolve(&asks(Some("gpu"))).unwrap().gpu, Some(Gpu::Some(2)));
+    }
+
+    #[test]
+    fn only_a_listed_image_may_be_named() {
+        let table = profiles("", &["team/*:1.*", "exact@sha256:0"]).unwrap();
+        let named = |image: &str| table.resolve(&LaunchRequest { image: Some(image.to_owned()), ..asks(None) });
+        assert!(named("team/a:1.2").is_ok() && named("exact@sha256:0").is_ok());
+        for image in ["team/a:2", "team/a/b:1.0", "evil/team/a:1.0", "team/a", "", "docker.io/team/a:1.0"] {
+            assert!(matches!(named(image), Err(ProviderError::Forbidden(_))), "{image}");
+        }
+    }
+}

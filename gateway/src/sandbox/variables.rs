@@ -1,0 +1,41 @@
+//! The environment variables that callers set.
+
+use std::collections::BTreeMap;
+
+use super::ProviderError;
+
+/// What the sandbox itself decides.
+const OWN: [&str; 3] = ["CELLGATE_", "JUPYTER_", "PYTHONHOME"];
+
+/// Refuses variables that a caller can't set.
+pub(super) fn check_variables(env: &BTreeMap<String, String>) -> Result<(), ProviderError> {
+    for (name, value) in env {
+        let plain = !name.is_empty() && name.bytes().all(|byte| byte == b'_' || byte.is_ascii_alphanumeric());
+        if !plain || name.starts_with(|first: char| first.is_ascii_digit()) || value.contains('\0') {
+            let name = name.escape_default();
+            let message = format!("The variable '{name}' in env can't be set: use letters, digits and '_', no NUL.");
+            return Err(ProviderError::Invalid(message));
+        }
+        if OWN.iter().any(|own| name.starts_with(own)) {
+            let message = format!("The variable '{name}' is set by the sandbox itself: leave it out of env.");
+            return Err(ProviderError::Invalid(message));
+        }
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeMap;
+
+    use super::check_variables;
+
+    #[test]
+    fn a_caller_sets_plain_variables_only() {
+        let env = |name: &str| BTreeMap::from([(name.to_owned(), "x".to_owned())]);
+        assert!(check_variables(&env("MODE")).is_ok());
+        for name in ["", "A=B", "1A", "CELLGATE_SANDBOX", "JUPYTER_TOKEN", "A\0"] {
+            assert!(check_variables(&env(name)).is_err(), "{name}");
+        }
+    }
+}

@@ -1,0 +1,97 @@
+//! Images: built when they are absent, refused when they break the contract, and told apart when they don't work.
+
+use std::io::Write as _;
+use std::process::{Command, Stdio};
+
+use serde_json::json;
+
+use crate::dock::{Dock, ENGINE, LAUNCH, docker};
+
+/// The images of these tests.
+const ALLOWED: [&str; 2] = ["--images", "cellgate-test/*"];
+
+/// Builds an image from a Dockerfile without files.
+fn built(name: &str, dockerfile: &str) -> String {
+    let reference = format!("cellgate-test/{name}:1");
+    let mut build = Command::new("docker")
+        .args(["build", "--quiet", "--tag", &reference, "-"])
+        .stdin(Stdio::piped())
+        .stdout(Stdio::null())
+        .spawn()
+        .expect("docker is installed (tests/setup)");
+    build.stdin.take().expect("piped").write_all(dockerfile.as_bytes()).expect("it reads");
+    assert!(build.wait().expect("it ends").success(), "{reference} is built");
+    reference
+}
+
+/// The image that sandboxes have by default.
+async fn default_image(dock: &Dock) -> String {
+    let launched = dock.launch("first").await;
+    dock.terminate("first").await;
+    launched.get("sandbox")["image"].as_str().expect("an image").to_owned()
+}
+
+#[tokio::test]
+async fn an_image_that_exits_is_told_of_with_its_code_and_last_words() {
+    let dock = Dock::with(&ALLOWED).await;
+    let from = default_image(&dock).await;
+    let image = built("exits", &format!("FROM {from}\nENTRYPOINT [\"sh\", \"-c\", \"echo no config; exit 3\"]\n"));
+    let failed = dock.launch_with(json!({"sandbox_name": "box", "image": image})).await;
+    let failed = failed.refused(&["sandbox.launch_failed"]);
+    let said = failed.structured().to_string();
+    assert!(said.contains("exit code 3") && said.contains("no config"), "{said}");
+    assert!(dock.containers().is_empty());
+    assert!(dock.volumes().iter().all(|volume| volume.contains("first")), "{:?}", dock.volumes());
+}
+
+#[tokio::test]
+async fn an_image_that_never_listens_is_taken_down_when_its_time_is_over() {
+    let dock = Dock::with(&ALLOWED).await;
+    let from = default_image(&dock).await;
+    let image =
+        built("silent", &format!("FROM {from}\nENTRYPOINT [\"sh\", \"-c\", \"echo thinking; exec sleep 600\"]\n"));
+    let failed = dock.launch_with(json!({"sandbox_name": "box", "image": image, "timeout": 3})).await;
+    let said = failed.refused(&["sandbox.launch_failed"]).structured().to_string();
+    assert!(said.contains("not ready after 3 s") && said.contains("thinking"), "{said}");
+    assert!(dock.containers().is_empty());
+}
+
+#[tokio::test]
+async fn an_image_that_breaks_the_contract_or_is_not_allowed_is_refused() {
+    let dock = Dock::with(&ALLOWED).await;
+    let from = default_image(&dock).await;
+    let newer = built("newer", &format!("FROM {from}\nLABEL io.cellgate.contract=2.1\n"));
+    let other = built("other", "FROM debian:13.8-slim\nCMD true\n");
+    let ask = |image: String| dock.launch_with(json!({"sandbox_name": "box", "image": image}));
+    ask(newer).await.refused(&["provider.unsupported"]).says("version 2.1 of the contract");
+    ask(other).await.refused(&["provider.unsupported"]).says("no sandbox image");
+    ask("debian:13.8-slim".to_owned()).await.refused(&["forbidden"]).says("cellgate-test/*");
+    ask("cellgate-test/absent:1".to_owned()).await.refused(&["provider.unavailable"]).says("can't be pulled");
+    assert!(dock.containers().is_empty());
+}
+
+#[tokio::test]
+async fn the_image_is_built_when_the_engine_lacks_it_and_the_time_limit_waits_for_that() {
+    let base = "cellgate-test/base:1";
+    {
+        let _engine = ENGINE.read().await;
+        docker(&["tag", "debian:13.8-slim", base]);
+    }
+    let dock = Dock::with(&["--base-image", base]).await;
+    let launch = dock.client.start("launch_sandbox", json!({"sandbox_name": "box", "timeout": 20}));
+    let (launched, news) = tokio::time::timeout(LAUNCH, launch.wait_with_progress()).await.expect("it answers");
+    let launched = launched.ok();
+    let image = launched.get("sandbox")["image"].as_str().expect("an image").to_owned();
+    assert!(news.iter().any(|news| news.to_string().contains("image")), "{news:?}");
+    dock.terminate("box").await;
+    drop(dock);
+    docker(&["image", "rm", &image, base]);
+}
+
+#[tokio::test]
+async fn a_base_that_can_not_be_had_is_named() {
+    let dock = Dock::with(&["--base-image", "127.0.0.1:1/none:1"]).await;
+    let failed = dock.launch_with(json!({"sandbox_name": "box"})).await;
+    let said = failed.refused(&["provider.unavailable"]).structured().to_string();
+    assert!(said.contains("can't be built") && said.contains("127.0.0.1:1"), "{said}");
+}
