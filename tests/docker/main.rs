@@ -4,6 +4,7 @@
 #[path = "../harness/lib.rs"]
 mod harness;
 
+mod compose;
 mod contract;
 mod crash_matrix;
 mod dock;

@@ -33,8 +33,8 @@ use tokio::io::AsyncWriteExt;
 
 use super::profile::Resources;
 use super::{
-    Endpoint, FleetConfig, Found, LaunchRequest, Plan, Profiles, Progress, ProviderError, SandboxId, SandboxProvider,
-    WorkspaceStore, check_variables,
+    Egress, Endpoint, FleetConfig, Found, LaunchRequest, Plan, Profiles, Progress, ProviderError, SandboxId,
+    SandboxProvider, WorkspaceStore, check_variables,
 };
 use crate::points;
 use container::{ASKED, Making, PORT};
@@ -50,7 +50,7 @@ const POLL: Duration = Duration::from_millis(50);
 /// How long the engine may take to remove a container.
 const REMOVAL: Duration = Duration::from_secs(20);
 /// How long the engine may take to answer before an adoption goes on without it.
-const ADOPTION: Duration = Duration::from_secs(2);
+const ADOPTION: Duration = Duration::from_secs(5);
 
 /// How to reach the engine, and what images are built on.
 #[derive(Clone, Debug)]
@@ -81,8 +81,10 @@ pub(super) struct DockerProvider {
 struct Backend {
     container: String,
     started_at: Option<String>,
-    /// Where the gateway's calls came from when the rules were set.
+    /// Where the gateway's calls came from when its rules were set.
     gateway: IpAddr,
+    /// What its rules let it reach.
+    egress: Egress,
 }
 
 impl DockerProvider {
@@ -150,7 +152,7 @@ impl DockerProvider {
         let address = address(&found, connected, &bridge.id);
         self.watch.add(&plan.id, &container, started_at.clone());
         self.watch.look(docker, &plan.id).await;
-        let backend = Backend { container, started_at, gateway: bridge.gateway };
+        let backend = Backend { container, started_at, gateway: bridge.gateway, egress: resources.egress };
         match (address, self.ended(&plan.id)) {
             (_, Some(reason)) => Err(ProviderError::Failed(reason)),
             (None, None) => Err(ProviderError::Failed("the engine gave its container no address".to_owned())),
@@ -250,14 +252,28 @@ impl DockerProvider {
             return Ok(Found::Gone(Some(reason)));
         }
         let bridge = network::bridge(connected).await?;
-        if bridge.gateway != backend.gateway {
-            // It would let nobody in but the address that this gateway had before.
-            return Ok(Found::Gone(Some(
-                "the gateway's own address changed, and its rules know the old one".to_owned(),
-            )));
+        if bridge.gateway != backend.gateway
+            && let Err(error) = self.rule_again(connected, id, backend, bridge.gateway).await
+        {
+            return Ok(Found::Gone(Some(format!("the gateway's own address changed, and {error}"))));
         }
         self.watch.add(id, &backend.container, backend.started_at.clone());
         Ok(Found::Here)
+    }
+
+    /// A gateway in a container may have another address after a restart, and a sandbox lets nobody in but its gateway.
+    async fn rule_again(
+        &self,
+        connected: &Connected,
+        id: &SandboxId,
+        backend: &Backend,
+        gateway: IpAddr,
+    ) -> Result<(), ProviderError> {
+        let docker = &connected.docker;
+        let image = self.images.ready(docker, &self.images.with_nft(), &Progress::default()).await?;
+        let labels = labels::of([(labels::DIRECTORY, self.directory.as_str()), (labels::SANDBOX, id.as_str())]);
+        let target = firewall::Target { container: &backend.container, image: &image, labels };
+        firewall::apply(docker, &target, &firewall::rules(gateway, backend.egress)).await
     }
 
     /// The engine doesn't answer now: whether the sandbox goes on turns out when it does.
@@ -293,6 +309,18 @@ impl SandboxProvider for DockerProvider {
         }
         check_variables(&request.env)?;
         self.profiles.resolve(request).map(drop)
+    }
+
+    fn begin(&self) -> BoxFuture<'_, ()> {
+        Box::pin(async {
+            // When a container joins a network, the engine may cut the connections that it has.
+            if let Ok(connected) = self.engine.connected().await
+                && connected.own_container.is_some()
+                && let Err(error) = network::bridge(connected).await
+            {
+                tracing::warn!(%error, "the gateway's container can't join the sandboxes' network yet");
+            }
+        })
     }
 
     fn prepare<'a>(

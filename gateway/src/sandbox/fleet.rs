@@ -189,6 +189,7 @@ impl Fleet {
         let fleet = tokio::task::spawn_blocking(move || Self::opened(config, database, audit));
         let fleet = Arc::new(fleet.await.map_err(|error| FleetError::Data(error.to_string()))??);
         let provider = fleet.provider(&fleet.config.variant)?;
+        provider.begin().await;
         let left = fleet.take_over().await;
         tokio::spawn(Arc::clone(&fleet).settle(left));
         tokio::spawn(prepare(provider, fleet.stop.clone()));

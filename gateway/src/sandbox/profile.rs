@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use globset::{Glob, GlobMatcher};
-use serde::Deserialize;
+use serde::{Deserialize, Serialize};
 
 use super::size::Size;
 use super::{LaunchRequest, ProviderError};
@@ -19,7 +19,7 @@ const LEAST_CPU: f64 = 0.1;
 const PIDS: u32 = 512;
 
 /// What a sandbox may reach.
-#[derive(Clone, Copy, Debug, Default, Deserialize, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, Deserialize, Serialize, PartialEq, Eq)]
 #[serde(rename_all = "lowercase")]
 pub enum Egress {
     /// Nothing.

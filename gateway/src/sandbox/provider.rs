@@ -113,6 +113,11 @@ pub trait SandboxProvider: Send + Sync {
     /// Refuses a wish that it can't keep, by name.
     fn accept(&self, request: &LaunchRequest) -> Result<(), ProviderError>;
 
+    /// What has to be done before anybody is answered. Quick, and no failure: what is missing shows later.
+    fn begin(&self) -> BoxFuture<'_, ()> {
+        Box::pin(async {})
+    }
+
     /// Makes ready what a launch needs (an environment, an image); fast once that is there.
     fn prepare<'a>(
         &'a self,
