@@ -66,7 +66,7 @@ pub fn stop_on_signal() -> std::io::Result<CancellationToken> {
     let signalled = stop.clone();
     tokio::spawn(async move {
         signals.next().await;
-        say("cellgate: stopping; sandboxes end first (once more to quit at once)");
+        say("cellgate: stopping; process sandboxes end first (once more to quit at once)");
         signalled.cancel();
         signals.next().await;
         std::process::exit(130);
