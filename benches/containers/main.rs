@@ -121,7 +121,8 @@ async fn many(table: &mut Table, data: &Path) -> anyhow::Result<()> {
 /// Deletes the volumes of the gateway on a data directory.
 fn prune(data: &Path) -> anyhow::Result<()> {
     let program = env!("CARGO_BIN_EXE_cellgate");
-    let pruned = Command::new(program).args(["prune", "--yes", "--variant", "docker", "--data-dir"]).arg(data).output()?;
+    let pruned =
+        Command::new(program).args(["prune", "--yes", "--variant", "docker", "--data-dir"]).arg(data).output()?;
     ensure!(pruned.status.success(), "{}", String::from_utf8_lossy(&pruned.stderr));
     Ok(())
 }

@@ -1,11 +1,14 @@
 //! Images: built when they are absent, refused when they break the contract, and told apart when they don't work.
 
 use std::io::Write as _;
-use std::process::{Command, Stdio};
+use std::net::TcpListener;
+use std::process::{Child, Command, Stdio};
 
 use serde_json::json;
+use tempfile::TempDir;
 
-use crate::dock::{Dock, ENGINE, LAUNCH, docker};
+use crate::dock::{Dock, ENGINE, LAUNCH, SOON, docker, tried};
+use crate::harness::{eventually, not_run};
 
 /// The images of these tests.
 const ALLOWED: [&str; 2] = ["--images", "cellgate-test/*"];
@@ -86,6 +89,61 @@ async fn the_image_is_built_when_the_engine_lacks_it_and_the_time_limit_waits_fo
     dock.terminate("box").await;
     drop(dock);
     docker(&["image", "rm", &image, base]);
+}
+
+/// A registry on this machine's loopback, for as long as this value lives.
+struct Registry {
+    process: Child,
+    address: String,
+    _storage: TempDir,
+}
+
+impl Registry {
+    async fn start(program: &str) -> Self {
+        let storage = TempDir::new().expect("a directory");
+        let port = TcpListener::bind("127.0.0.1:0").and_then(|free| free.local_addr()).expect("a free port").port();
+        let address = format!("127.0.0.1:{port}");
+        let (root, configuration) = (storage.path().join("data"), storage.path().join("registry.yml"));
+        let text = format!(
+            "version: 0.1\nstorage:\n  filesystem:\n    rootdirectory: {}\nhttp:\n  addr: {address}\n",
+            root.display()
+        );
+        std::fs::write(&configuration, text).expect("it is written");
+        let mut command = Command::new(program);
+        command.arg("serve").arg(&configuration).stdout(Stdio::null()).stderr(Stdio::null());
+        let process = command.spawn().expect("the registry starts");
+        eventually("the registry listens", SOON, || std::net::TcpStream::connect(&address).is_ok()).await;
+        Self { process, address, _storage: storage }
+    }
+}
+
+impl Drop for Registry {
+    fn drop(&mut self) {
+        let _ = self.process.kill();
+        let _ = self.process.wait();
+    }
+}
+
+#[tokio::test]
+async fn an_image_that_the_engine_lacks_is_pulled_with_progress() {
+    let Ok(program) = std::env::var("CELLGATE_TEST_REGISTRY") else {
+        return not_run("pulling an image", "there is no registry (tests/run docker builds one with Go)");
+    };
+    let registry = Registry::start(&program).await;
+    let image = format!("{}/team/small:1", registry.address);
+    let dock = Dock::with(&["--images", &format!("{}/team/*", registry.address)]).await;
+    // It keeps the contract as far as its label goes, and ends at once: that it was run is seen by its last words.
+    let small = "FROM debian:13.8-slim\nLABEL io.cellgate.contract=1\nRUN head -c 30000000 /dev/urandom > /random\n\
+                 ENTRYPOINT [\"sh\", \"-c\", \"echo pulled and run; exit 7\"]\n";
+    docker(&["tag", &built("small", small), &image]);
+    docker(&["push", "--quiet", &image]);
+    docker(&["image", "rm", "--force", &image, "cellgate-test/small:1"]);
+    let launch = dock.client.start("launch_sandbox", json!({"sandbox_name": "box", "image": image, "timeout": 20}));
+    let (failed, news) = tokio::time::timeout(LAUNCH, launch.wait_with_progress()).await.expect("it answers");
+    failed.refused(&["sandbox.launch_failed"]).says("pulled and run");
+    let news: Vec<String> = news.iter().map(ToString::to_string).collect();
+    assert!(news.iter().any(|news| news.contains("pulling the image")), "{news:?}");
+    tried(&["image", "rm", "--force", &image]);
 }
 
 #[tokio::test]

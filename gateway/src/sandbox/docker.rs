@@ -429,8 +429,7 @@ async fn created(docker: &Docker, name: &str, body: ContainerCreateBody) -> Resu
 fn address(found: &ContainerInspectResponse, connected: &Connected, network: &str) -> Option<String> {
     let settings = found.network_settings.as_ref()?;
     if connected.own_container.is_some() {
-        let on = settings.networks.as_ref()?.values().find(|on| on.network_id.as_deref() == Some(network))?;
-        return on.ip_address.as_ref().filter(|address| !address.is_empty()).map(|address| format!("{address}:{PORT}"));
+        return network::address_in(found, network).map(|address| format!("{address}:{PORT}"));
     }
     let published = settings.ports.as_ref()?.get(&format!("{PORT}/tcp"))?.as_ref()?;
     let on_loopback = published.iter().find(|port| port.host_ip.as_deref() == Some("127.0.0.1"))?;

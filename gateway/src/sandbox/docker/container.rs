@@ -24,6 +24,8 @@ const USER: &str = "1000:0";
 pub(super) const ASKED: i32 = 2;
 const TMP: &str = "rw,noexec,nosuid,nodev,mode=1777,size=256m";
 const SHARED_MEMORY: i64 = 256 << 20;
+/// Below what engines may have themselves: a limit can only be lowered.
+const OPEN_FILES: i64 = 8192;
 const LOG_SIZE: &str = "1m";
 /// The end of the log that an error shows, in characters.
 const LOG_SHOWN: usize = 600;
@@ -73,7 +75,6 @@ fn host_config(making: &Making<'_>, port: String) -> HostConfig {
     let Making { resources, .. } = making;
     let memory = i64::try_from(resources.memory.0).unwrap_or(i64::MAX);
     let on_loopback = PortBinding { host_ip: Some("127.0.0.1".to_owned()), host_port: Some("0".to_owned()) };
-    let no_cores = ResourcesUlimits { name: Some("core".to_owned()), soft: Some(0), hard: Some(0) };
     HostConfig {
         network_mode: Some(making.network.to_owned()),
         port_bindings: making.published.then(|| HashMap::from([(port, Some(vec![on_loopback]))])),
@@ -82,7 +83,7 @@ fn host_config(making: &Making<'_>, port: String) -> HostConfig {
         memory_swap: Some(memory),
         nano_cpus: Some(nanos(resources.cpu.min(making.cpus))),
         pids_limit: Some(resources.pids.into()),
-        ulimits: Some(vec![no_cores]),
+        ulimits: Some(ulimits()),
         cap_drop: Some(vec!["ALL".to_owned()]),
         security_opt: Some(vec!["no-new-privileges:true".to_owned()]),
         readonly_rootfs: Some(true),
@@ -122,6 +123,13 @@ fn nanos(cpus: f64) -> i64 {
     #[expect(clippy::cast_possible_truncation, reason = "cores are few")]
     let nanos = (cpus * 1e9) as i64;
     nanos
+}
+
+/// Open files, and no core dumps.
+pub(super) fn ulimits() -> Vec<ResourcesUlimits> {
+    let limit =
+        |name: &str, limit| ResourcesUlimits { name: Some(name.to_owned()), soft: Some(limit), hard: Some(limit) };
+    vec![limit("nofile", OPEN_FILES), limit("core", 0)]
 }
 
 /// The gateway looks after it, and each look costs a process.

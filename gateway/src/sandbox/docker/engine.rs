@@ -143,6 +143,8 @@ fn silent(host: &str, error: &Error) -> String {
 pub(super) fn said(error: &Error) -> String {
     match error {
         Error::DockerResponseServerError { message, .. } => message.trim_end().to_owned(),
+        // In the middle of its answer, such as a build's.
+        Error::DockerStreamError { error } => error.trim_end().to_owned(),
         Error::RequestTimeoutError => "the Docker Engine doesn't answer".to_owned(),
         error => format!("the Docker Engine doesn't answer ({error})"),
     }

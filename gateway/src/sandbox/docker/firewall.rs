@@ -114,6 +114,7 @@ fn helper(target: &Target<'_>, rules: &str) -> ContainerCreateBody {
             memory: Some(64 << 20),
             memory_swap: Some(64 << 20),
             pids_limit: Some(16),
+            ulimits: Some(super::container::ulimits()),
             ..HostConfig::default()
         }),
         ..ContainerCreateBody::default()

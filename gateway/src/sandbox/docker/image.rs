@@ -18,6 +18,8 @@ use crate::sandbox::{Progress, ProviderError};
 const CONTRACT: &str = "1";
 /// Between two lines of progress.
 const NEWS_EVERY: Duration = Duration::from_secs(1);
+/// The most of a line that is told, in characters.
+const LONGEST_LINE: usize = 200;
 /// The lines of a failed build that an error shows.
 const SHOWN: usize = 8;
 /// What a build may need to reach a network, from the gateway's own environment. Docker keeps them out of images.
@@ -126,10 +128,9 @@ async fn build(docker: &Docker, image: &Ours, news: &Progress) -> Result<(), Pro
         if let Some(detail) = error_detail {
             return Err(failed(&detail.message.unwrap_or_default(), &said));
         }
-        let line = stream.or(status).unwrap_or_default().trim().to_owned();
-        if line.is_empty() {
-            continue;
-        }
+        let text = stream.or(status).unwrap_or_default();
+        let Some(line) = text.lines().map(str::trim).rfind(|line| !line.is_empty()) else { continue };
+        let line: String = line.chars().take(LONGEST_LINE).collect();
         if line.starts_with("Step ") || is_due(&mut told) {
             news.say(format!("building the image {} (once): {line}", image.reference));
         }
@@ -161,20 +162,22 @@ async fn pull(docker: &Docker, reference: &str, news: &Progress) -> Result<(), P
         if name.contains(':') || name.contains('@') { reference.to_owned() } else { format!("{reference}:latest") };
     let options = CreateImageOptionsBuilder::default().from_image(&whole).build();
     let mut steps = docker.create_image(Some(options), None, None);
-    let mut told = None;
+    let (mut layers, mut told) = (HashMap::new(), None);
     while let Some(step) = steps.next().await {
         let CreateImageInfo { id, status, error_detail, progress_detail, .. } =
             step.map_err(|error: Error| failed(&engine::said(&error)))?;
         if let Some(detail) = error_detail {
             return Err(failed(&detail.message.unwrap_or_default()));
         }
-        if !is_due(&mut told) {
-            continue;
+        let loaded = progress_detail.and_then(|detail| Some((detail.current?, detail.total?)));
+        if let (Some("Downloading"), Some(layer), Some(loaded)) = (status.as_deref(), id, loaded) {
+            layers.insert(layer, loaded);
         }
-        let of = progress_detail.and_then(|detail| Some((detail.current?, detail.total?)));
-        let of = of.map_or(String::new(), |(current, total)| format!(" {} of {} MB", current >> 20, total >> 20));
-        let (layer, status) = (id.unwrap_or_default(), status.unwrap_or_default());
-        news.say(format!("pulling the image {reference}: {layer} {status}{of}"));
+        if is_due(&mut told) {
+            let (done, all) = layers.values().fold((0, 0), |sum, layer| (sum.0 + layer.0, sum.1 + layer.1));
+            let of = if all > 0 { format!(": {} of {} MB", done >> 20, all >> 20) } else { String::new() };
+            news.say(format!("pulling the image {reference} (once){of}"));
+        }
     }
     Ok(())
 }

@@ -1,11 +1,12 @@
 //! The bridge that all sandboxes of an engine are on. It keeps nobody apart: that is what each sandbox's own rules do.
 
-use std::collections::HashMap;
 use std::net::IpAddr;
 
 use bollard::Docker;
 use bollard::errors::Error;
-use bollard::models::{Ipam, Network, NetworkConnectRequest, NetworkCreateRequest};
+use bollard::models::{
+    ContainerInspectResponse, EndpointSettings, Ipam, Network, NetworkConnectRequest, NetworkCreateRequest,
+};
 use bollard::query_parameters::{InspectContainerOptions, ListNetworksOptionsBuilder};
 
 use super::engine::{self, Connected};
@@ -87,9 +88,16 @@ async fn on_bridge(docker: &Docker, container: &str, network: &str) -> Result<Op
 /// A container's address on a network.
 pub(super) async fn address(docker: &Docker, container: &str, network: &str) -> Result<Option<IpAddr>, Error> {
     let found = docker.inspect_container(container, None::<InspectContainerOptions>).await?;
-    let networks: HashMap<_, _> = found.network_settings.and_then(|settings| settings.networks).unwrap_or_default();
-    let on = networks.into_values().find(|endpoint| endpoint.network_id.as_deref() == Some(network));
-    Ok(on.and_then(|endpoint| endpoint.ip_address?.parse().ok()))
+    Ok(address_in(&found, network))
+}
+
+/// The same, of one that was looked at.
+pub(super) fn address_in(container: &ContainerInspectResponse, network: &str) -> Option<IpAddr> {
+    let networks = container.network_settings.as_ref()?.networks.as_ref()?;
+    // Podman names a network where Docker tells its id.
+    let is_it = |name: &str, on: &EndpointSettings| name == NAME || on.network_id.as_deref() == Some(network);
+    let (_, on) = networks.iter().find(|(name, on)| is_it(name, on))?;
+    on.ip_address.as_ref()?.parse().ok()
 }
 
 fn missing(message: &str) -> Error {
