@@ -147,6 +147,38 @@ async fn an_image_that_the_engine_lacks_is_pulled_with_progress() {
 }
 
 #[tokio::test]
+async fn the_image_works_for_any_user_of_group_0_and_on_both_kinds_of_addresses() {
+    let dock = Dock::start().await;
+    let image = default_image(&dock).await;
+    let token = "JUPYTER_TOKEN=of-this-test";
+    let run = [
+        "run",
+        "--detach",
+        "--read-only",
+        "--tmpfs",
+        "/tmp",
+        "--tmpfs",
+        "/home/sandbox:mode=2775",
+        "--volume",
+        "/workspace",
+        "--cap-drop",
+        "ALL",
+    ];
+    let user = ["--user", "123456:0", "--sysctl", "net.ipv6.conf.lo.disable_ipv6=0", "--env", token, &image];
+    let container = docker(&[&run[..], &user].concat());
+    let healthy = || tried(&["exec", &container, "/opt/cellgate/health"]).1;
+    eventually("its health check passes", SOON, healthy).await;
+    let look = "import urllib.request as web\nfor host in ['127.0.0.1', '[::1]']:\n  \
+                print(web.urlopen(f'http://{host}:8888/api/status?token=of-this-test').status)\n\
+                open('/workspace/x', 'w').close(); open('/home/sandbox/x', 'w').close()";
+    let printed = docker(&["exec", &container, "/home/sandbox/.venv/bin/python", "-c", look]);
+    let refused = tried(&["run", "--rm", &image]);
+    docker(&["rm", "--force", "--volumes", &container]);
+    assert_eq!(printed, "200\n200");
+    assert!(!refused.1 && refused.0.contains("No token"), "{refused:?}");
+}
+
+#[tokio::test]
 async fn a_base_that_can_not_be_had_is_named() {
     let dock = Dock::with(&["--base-image", "127.0.0.1:1/none:1"]).await;
     let failed = dock.launch_with(json!({"sandbox_name": "box"})).await;

@@ -7,6 +7,9 @@ use super::ProviderError;
 /// What the sandbox itself decides.
 const OWN: [&str; 3] = ["CELLGATE_", "JUPYTER_", "PYTHONHOME"];
 
+/// Systems give a program no longer ones (Linux: 128 KiB with name and NUL).
+const LONGEST: usize = 100_000;
+
 /// Refuses variables that a caller can't set.
 pub(super) fn check_variables(env: &BTreeMap<String, String>) -> Result<(), ProviderError> {
     for (name, value) in env {
@@ -14,6 +17,11 @@ pub(super) fn check_variables(env: &BTreeMap<String, String>) -> Result<(), Prov
         if !plain || name.starts_with(|first: char| first.is_ascii_digit()) || value.contains('\0') {
             let name = name.escape_default();
             let message = format!("The variable '{name}' in env can't be set: use letters, digits and '_', no NUL.");
+            return Err(ProviderError::Invalid(message));
+        }
+        if name.len() + value.len() > LONGEST {
+            let message =
+                format!("The variable '{name}' in env is longer than {LONGEST} bytes: write it to a file instead.");
             return Err(ProviderError::Invalid(message));
         }
         if OWN.iter().any(|own| name.starts_with(own)) {

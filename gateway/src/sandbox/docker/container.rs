@@ -11,6 +11,7 @@ use bollard::query_parameters::LogsOptionsBuilder;
 use futures_util::TryStreamExt;
 
 use super::labels;
+use super::volumes::Names;
 use crate::sandbox::Plan;
 use crate::sandbox::profile::{Gpu, Resources};
 
@@ -37,9 +38,7 @@ pub(super) struct Making<'a> {
     pub(super) image: &'a str,
     pub(super) directory: &'a str,
     pub(super) network: &'a str,
-    /// The volumes of its home and its workspace.
-    pub(super) home: &'a str,
-    pub(super) workspace: &'a str,
+    pub(super) volumes: &'a Names,
     /// Whether its port is published on the host's loopback.
     pub(super) published: bool,
     /// The engine's cores.
@@ -88,7 +87,7 @@ fn host_config(making: &Making<'_>, port: String) -> HostConfig {
         security_opt: Some(vec!["no-new-privileges:true".to_owned()]),
         readonly_rootfs: Some(true),
         tmpfs: Some(HashMap::from([("/tmp".to_owned(), TMP.to_owned())])),
-        mounts: Some(vec![volume(making.home, HOME), volume(making.workspace, WORKSPACE)]),
+        mounts: Some(vec![volume(&making.volumes.home, HOME), volume(&making.volumes.workspace, WORKSPACE)]),
         shm_size: Some(SHARED_MEMORY),
         ipc_mode: Some("private".to_owned()),
         cgroupns_mode: Some(HostConfigCgroupnsModeEnum::PRIVATE),
@@ -209,8 +208,7 @@ mod tests {
             image: "cellgate/python:1",
             directory: "d",
             network: "n",
-            home: "h",
-            workspace: "w",
+            volumes: &Names { home: "h".to_owned(), workspace: "w".to_owned() },
             published: true,
             cpus: 1.0,
         };

@@ -19,11 +19,12 @@ use secrecy::SecretString;
 use tokio::net::TcpListener;
 
 use super::container::{self, Making, PORT};
+use super::end::remove;
 use super::engine::{self, Connected, Engine};
 use super::image::Images;
 use super::network::{self, Bridge};
 use super::volumes::{Volumes, Wanted};
-use super::{firewall, labels, remove};
+use super::{firewall, labels};
 use crate::sandbox::profile::Resources;
 use crate::sandbox::{Finding, FleetConfig, LaunchRequest, Owner, Plan, Progress, SandboxId};
 
@@ -165,17 +166,15 @@ impl Ward<'_> {
             idle: None,
             expires_at: None,
         };
-        let wanted =
-            Wanted { id, instance: PROVIDER, owner: &plan.owner, name: &plan.request.name, disk: self.resources.disk };
-        let (workspace, home) = self.volumes.make(&wanted).await.map_err(|error| error.to_string())?;
+        let wanted = Wanted::of(&plan, self.resources.disk);
+        self.volumes.make(docker, &wanted).await.map_err(|error| error.to_string())?;
         let mut body = container::body(&Making {
             plan: &plan,
             resources: &self.resources,
             image: &self.image,
             directory: &self.directory,
             network: &self.bridge.id,
-            home: &home,
-            workspace: &workspace,
+            volumes: &self.volumes.names(&wanted),
             published: false,
             cpus: self.connected.cpus,
         });

@@ -4,6 +4,7 @@ use std::collections::HashMap;
 use std::io;
 use std::sync::Arc;
 
+use bollard::Docker;
 use bollard::errors::Error;
 use bollard::models::VolumeCreateRequest;
 use bollard::query_parameters::{ListVolumesOptionsBuilder, RemoveVolumeOptions};
@@ -15,7 +16,7 @@ use super::engine::{self, Engine};
 use super::labels;
 use crate::sandbox::size::Size;
 use crate::sandbox::store::{Rest, StoredFiles, WorkspaceStore};
-use crate::sandbox::{Owner, ProviderError, SandboxId};
+use crate::sandbox::{Owner, Plan, ProviderError, SandboxId};
 
 /// The volumes of a data directory.
 #[derive(Clone)]
@@ -42,26 +43,30 @@ impl Volumes {
         format!("cellgate-{}-{}", &plain[..plain.len().min(40)], &digest[..12])
     }
 
+    /// The volumes of a launch.
+    pub(super) fn names(&self, launch: &Wanted) -> Names {
+        Names { home: home(&launch.id), workspace: self.workspace(&launch.owner, &launch.name) }
+    }
+
     /// Makes the volumes of a launch: the workspace, unless it is there, and a home.
-    pub(super) async fn make(&self, launch: &Wanted<'_>) -> Result<(String, String), ProviderError> {
-        let connected = self.engine.connected().await?;
-        let (workspace, home) = (self.workspace(launch.owner, launch.name), home(launch.id));
+    pub(super) async fn make(&self, docker: &Docker, launch: &Wanted) -> Result<(), ProviderError> {
+        let Names { home, workspace } = self.names(launch);
         let of_home = labels::of([
             (labels::DIRECTORY, &self.directory),
             (labels::SANDBOX, launch.id.as_str()),
-            (labels::INSTANCE, launch.instance),
+            (labels::INSTANCE, &launch.instance),
         ]);
-        let of_name = labels::of_name(&self.directory, launch.owner, launch.name);
-        for (name, labels) in [(&workspace, of_name), (&home, of_home)] {
+        let of_name = labels::of_name(&self.directory, &launch.owner, &launch.name);
+        for (name, labels) in [(workspace, of_name), (home, of_home)] {
             let wanted = VolumeCreateRequest {
-                name: Some(name.clone()),
+                name: Some(name),
                 labels: Some(labels),
                 driver_opts: launch.disk.map(|disk| HashMap::from([("size".to_owned(), disk.0.to_string())])),
                 ..VolumeCreateRequest::default()
             };
-            connected.docker.create_volume(wanted).await.map_err(|error| unmade(&error, launch.disk))?;
+            docker.create_volume(wanted).await.map_err(|error| unmade(&error, launch.disk))?;
         }
-        Ok((workspace, home))
+        Ok(())
     }
 
     /// Removes the home of a sandbox that ended.
@@ -72,12 +77,30 @@ impl Volumes {
 }
 
 /// A launch, as far as volumes are concerned.
-pub(super) struct Wanted<'a> {
-    pub(super) id: &'a SandboxId,
-    pub(super) instance: &'a str,
-    pub(super) owner: &'a Owner,
-    pub(super) name: &'a str,
-    pub(super) disk: Option<Size>,
+pub(super) struct Wanted {
+    id: SandboxId,
+    instance: String,
+    owner: Owner,
+    name: String,
+    disk: Option<Size>,
+}
+
+impl Wanted {
+    pub(super) fn of(plan: &Plan, disk: Option<Size>) -> Self {
+        Self {
+            id: plan.id.clone(),
+            instance: plan.instance.clone(),
+            owner: plan.owner.clone(),
+            name: plan.request.name.clone(),
+            disk,
+        }
+    }
+}
+
+/// What the volumes of a sandbox are called.
+pub(super) struct Names {
+    pub(super) home: String,
+    pub(super) workspace: String,
 }
 
 fn home(id: &SandboxId) -> String {
