@@ -23,6 +23,7 @@ async fn a_gateway_killed_at_a_step_of_a_launch_leaves_nothing_half_made() {
         dock.kill_and_restart().await;
         let status = dock.truth(point).await;
         assert_eq!(status == "running", point == "launch.recorded", "{point}: {status}");
+        assert_eq!(dock.volumes().is_empty(), status != "running", "{point}: {:?}", dock.volumes());
         dock.launch("box").await;
         assert!(dock.run("box", "print(6 * 7)").await.contains("42"), "{point}");
         dock.terminate("box").await;

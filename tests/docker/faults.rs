@@ -4,8 +4,8 @@ use std::time::Duration;
 
 use serde_json::json;
 
-use crate::dock::{Dock, SOON, docker};
-use crate::harness::eventually;
+use crate::dock::{Dock, ENGINE, LAUNCH, SOON, docker};
+use crate::harness::{Client, Start, eventually};
 
 #[tokio::test]
 async fn a_gateway_that_was_killed_or_stopped_is_followed_by_one_that_goes_on_with_its_containers() {
@@ -120,6 +120,24 @@ async fn files_outlive_their_sandbox_and_are_pruned_on_request() {
     assert!(dock.volumes().is_empty(), "{:?}", dock.volumes());
     let new = dock.launch("box").await;
     assert!(!new.structured().to_string().contains("there again"));
+}
+
+#[tokio::test]
+async fn a_process_that_an_earlier_gateway_left_is_looked_after_and_no_other_is_launched() {
+    let _engine = ENGINE.read().await;
+    let data = tempfile::TempDir::new().expect("a directory");
+    let start = || Start::default().data(data.path());
+    let before = start().serve();
+    let client = Client::connect(&format!("{}?workspace=w", before.url())).await;
+    client.call_within(LAUNCH, "launch_sandbox", json!({"sandbox_name": "old"})).await.ok();
+    before.kill();
+    let now = start().argument("--variant").argument("docker").serve();
+    let client = Client::connect(&format!("{}?workspace=w", now.url())).await;
+    let run = json!({"sandbox_name": "old", "code": "print(6 * 7)"});
+    assert!(client.call("execute_code", run).await.ok().outputs().contains("42"));
+    let new = client.call("launch_sandbox", json!({"sandbox_name": "new", "variant": "process"})).await;
+    new.refused(&["provider.unsupported"]).says("there are docker, jupyter-server");
+    client.call("terminate_sandbox", json!({"sandbox_name": "old"})).await.ok();
 }
 
 #[tokio::test]

@@ -5,10 +5,13 @@ use std::process::Command;
 
 use serde_json::json;
 use tempfile::TempDir;
+use tokio::sync::Mutex;
 
 use crate::dock::{Dock, ENGINE, docker};
 use crate::harness::Start;
 
+/// Held by the one doctor at a time whose containers are counted.
+static DOCTOR: Mutex<()> = Mutex::const_new(());
 const METADATA: &str = "169.254.169.254";
 
 /// An address on this machine's loopback, for as long as this value lives.
@@ -38,13 +41,19 @@ async fn tried(dock: &Dock, name: &str, address: &str) -> String {
     dock.run(name, &code).await
 }
 
+/// The containers of doctors.
+fn probes() -> String {
+    docker(&["ps", "--all", "--quiet", "--filter", "label=io.cellgate.role=probe"])
+}
+
 fn bridge() -> String {
     docker(&["network", "inspect", "--format", "{{(index .IPAM.Config 0).Gateway}}", "cellgate"])
 }
 
 #[tokio::test]
 async fn doctor_proves_what_a_sandbox_does_not_reach_where_it_answered_before() {
-    let _engine = ENGINE.read().await;
+    let (_engine, _alone) = (ENGINE.read().await, DOCTOR.lock().await);
+    let before = probes();
     let _address = Address::put(METADATA);
     let _metadata = TcpListener::bind((METADATA, 80)).expect("port 80 is free there");
     let data = TempDir::new().expect("a directory");
@@ -60,13 +69,12 @@ async fn doctor_proves_what_a_sandbox_does_not_reach_where_it_answered_before() 
     for what in ["the gateway's loopback alone", "the engine's socket"] {
         assert!(said.lines().any(|line| line.contains(what) && line.contains("doesn't reach")), "{said}");
     }
-    let left = docker(&["ps", "--all", "--quiet", "--filter", "label=io.cellgate.role=probe"]);
-    assert_eq!(left, "");
+    assert_eq!(probes(), before, "nothing of it is left");
 }
 
 #[tokio::test]
 async fn doctor_fails_where_the_operator_opened_everything() {
-    let _engine = ENGINE.read().await;
+    let (_engine, _alone) = (ENGINE.read().await, DOCTOR.lock().await);
     let folder = TempDir::new().expect("a directory");
     let file = folder.path().join("cellgate.toml");
     std::fs::write(&file, "[environments.default]\negress = \"open\"\n").expect("it is written");

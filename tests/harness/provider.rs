@@ -86,6 +86,7 @@ impl<'a> Stand<'a> {
         assert_eq!(again.get("sandbox")["id"], record["id"]);
         self.launch(json!({"sandbox_name": "box", "ttl_seconds": 9999})).await.refused(&["sandbox.name_taken"]);
         self.run("open('kept.txt', 'w').write('kept'); x = 41").await;
+        self.run("import os; os.chmod(os.getcwd(), 0)").await;
         self.client.call("terminate_sandbox", json!({"sandbox_name": "box"})).await.ok();
         self.nothing_is_left("of one that was terminated").await;
         self.client.call("terminate_sandbox", json!({"sandbox_name": "box"})).await.ok().says("ended before");

@@ -327,10 +327,12 @@ impl Fleet {
 
     fn provider(&self, variant: &str) -> Result<Arc<dyn SandboxProvider>, FleetError> {
         let provider = self.providers.iter().find(|provider| provider.variant() == variant);
-        provider.cloned().ok_or_else(|| {
-            let known = self.variants().join(", ");
-            FleetError::Provider(ProviderError::Unknown { variant: variant.to_owned(), known })
-        })
+        provider.cloned().ok_or_else(|| self.unknown(variant))
+    }
+
+    fn unknown(&self, variant: &str) -> FleetError {
+        let known = self.variants().join(", ");
+        FleetError::Provider(ProviderError::Unknown { variant: variant.to_owned(), known })
     }
 
     /// Where the files of a name are, in this life of its sandbox and the next.

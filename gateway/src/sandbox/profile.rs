@@ -1,9 +1,11 @@
 //! What an operator lets callers choose: profiles by name (`environment`), and images.
 
 use std::collections::BTreeMap;
+use std::str::FromStr;
 
 use globset::{Glob, GlobMatcher};
-use serde::{Deserialize, Serialize};
+use serde::de::Error;
+use serde::{Deserialize, Deserializer, Serialize};
 
 use super::size::Size;
 use super::{LaunchRequest, ProviderError};
@@ -17,6 +19,9 @@ const LEAST_MEMORY: Size = Size(192 << 20);
 const CPU: f64 = 2.0;
 const LEAST_CPU: f64 = 0.1;
 const PIDS: u32 = 512;
+/// Jupyter, and a kernel with the threads of its libraries.
+const LEAST_PIDS: u32 = 64;
+const LEAST_DISK: Size = Size(64 << 20);
 
 /// What a sandbox may reach.
 #[derive(Clone, Copy, Debug, Default, Deserialize, Serialize, PartialEq, Eq)]
@@ -42,15 +47,18 @@ pub struct Profile {
     #[serde(default)]
     versions: Vec<String>,
     /// The most memory.
+    #[serde(default, deserialize_with = "text_or_number")]
     memory: Option<Size>,
     /// The most cores.
     cpu: Option<f64>,
     /// The most processes and threads.
     pids: Option<u32>,
     /// The most that the home and the workspace may hold, each.
+    #[serde(default, deserialize_with = "text_or_number")]
     disk: Option<Size>,
     /// GPUs: a number, or `all`.
-    gpu: Option<String>,
+    #[serde(default, deserialize_with = "text_or_number")]
+    gpu: Option<Gpu>,
     /// What it may reach.
     egress: Option<Egress>,
     /// The container runtime, such as `runsc`.
@@ -104,6 +112,9 @@ impl Profiles {
             glob.as_ref().map(Glob::compile_matcher).map_err(|error| format!("images: {error}"))
         };
         let profiles = Self { by_name, images: images.iter().map(matcher).collect::<Result<_, _>>()? };
+        for (name, profile) in &profiles.by_name {
+            profile.check().map_err(|error| format!("environments.{name}: {error}"))?;
+        }
         for name in profiles.names() {
             let asked = LaunchRequest { environment: Some(name.to_owned()), ..LaunchRequest::default() };
             profiles.resolve(&asked).map_err(|error| format!("environments.{name}: {error}"))?;
@@ -126,7 +137,7 @@ impl Profiles {
             cpu: cpu(profile.cpu.unwrap_or(CPU), request.cpu)?,
             pids: profile.pids.unwrap_or(PIDS),
             disk: profile.disk,
-            gpu: gpu(profile.gpu.as_deref(), request.gpu.as_deref())?,
+            gpu: gpu(profile.gpu, request.gpu.as_deref())?,
             egress: profile.egress.unwrap_or_default(),
             runtime: profile.runtime,
         };
@@ -183,6 +194,19 @@ impl Profiles {
 }
 
 impl Profile {
+    /// Refuses what means nothing, or no limit at all.
+    fn check(&self) -> Result<(), String> {
+        let too_little = [
+            self.image.as_ref().filter(|image| image.trim().is_empty()).map(|_| "image is empty".to_owned()),
+            self.cpu
+                .filter(|cpu| !(LEAST_CPU..f64::MAX).contains(cpu))
+                .map(|cpu| format!("cpu {cpu} is less than {LEAST_CPU}")),
+            self.pids.filter(|pids| *pids < LEAST_PIDS).map(|pids| format!("pids {pids} is less than {LEAST_PIDS}")),
+            self.disk.filter(|disk| *disk < LEAST_DISK).map(|disk| format!("disk {disk} is less than {LEAST_DISK}")),
+        ];
+        too_little.into_iter().flatten().next().map_or(Ok(()), Err)
+    }
+
     /// What this one says, else what `default` says; but for the image and its versions, which belong together.
     fn or(self, default: Option<&Self>) -> Self {
         let Some(default) = default else { return self };
@@ -191,7 +215,7 @@ impl Profile {
             cpu: self.cpu.or(default.cpu),
             pids: self.pids.or(default.pids),
             disk: self.disk.or(default.disk),
-            gpu: self.gpu.or_else(|| default.gpu.clone()),
+            gpu: self.gpu.or(default.gpu),
             egress: self.egress.or(default.egress),
             runtime: self.runtime.or_else(|| default.runtime.clone()),
             ..self
@@ -223,14 +247,8 @@ fn cpu(limit: f64, asked: Option<f64>) -> Result<f64, ProviderError> {
     Err(ProviderError::Invalid(message))
 }
 
-fn gpu(limit: Option<&str>, asked: Option<&str>) -> Result<Option<Gpu>, ProviderError> {
-    let read = |text: &str| match text {
-        "all" => Ok(Gpu::All),
-        text => text.parse().ok().filter(|count| *count > 0).map(Gpu::Some).ok_or_else(|| {
-            ProviderError::Invalid(format!("gpu '{text}' is no number of GPUs: ask for 1, 2, ... or all."))
-        }),
-    };
-    let (limit, asked) = (limit.map(read).transpose()?, asked.map(read).transpose()?);
+fn gpu(limit: Option<Gpu>, asked: Option<&str>) -> Result<Option<Gpu>, ProviderError> {
+    let asked = asked.map(|asked| asked.parse().map_err(ProviderError::Invalid)).transpose()?;
     match (limit, asked) {
         (limit, None) => Ok(limit),
         (Some(limit), Some(asked)) if asked <= limit => Ok(Some(asked)),
@@ -242,6 +260,37 @@ fn gpu(limit: Option<&str>, asked: Option<&str>) -> Result<Option<Gpu>, Provider
             Err(ProviderError::Refused("This environment has fewer GPUs than gpu asks for.".to_owned()))
         }
     }
+}
+
+impl FromStr for Gpu {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        match text {
+            "all" => Ok(Self::All),
+            text => text
+                .parse()
+                .ok()
+                .filter(|count| *count > 0)
+                .map(Self::Some)
+                .ok_or_else(|| format!("gpu '{text}' is no number of GPUs: write 1, 2, ... or all.")),
+        }
+    }
+}
+
+/// A value that people write with or without quotation marks.
+fn text_or_number<'de, D: Deserializer<'de>, T: FromStr<Err = String>>(from: D) -> Result<Option<T>, D::Error> {
+    #[derive(Deserialize)]
+    #[serde(untagged, expecting = "this has to be a text or a whole number")]
+    enum Written {
+        Number(i64),
+        Text(String),
+    }
+    let text = match Written::deserialize(from)? {
+        Written::Number(number) => number.to_string(),
+        Written::Text(text) => text,
+    };
+    text.parse().map(Some).map_err(D::Error::custom)
 }
 
 /// A reference with another tag. What stands before a '/' may hold a port.
@@ -291,6 +340,12 @@ mod tests {
         assert_eq!(versioned("2").unwrap().image, Image::Named("host:5000/ml:2".to_owned()));
         assert!(versioned("3").unwrap_err().to_string().contains("it has 2"));
         assert!(profiles("[a]\nmemory = '1Mi'", &[]).unwrap_err().contains("environments.a"));
+        for wrong in
+            ["cpu = 0", "cpu = nan", "pids = 0", "disk = 0", "image = ''", "memory = -1", "gpu = 0", "gpu = 1.5"]
+        {
+            assert!(profiles(&format!("[a]\n{wrong}"), &[]).is_err(), "{wrong}");
+        }
+        assert!(profiles("[a]\ngpu = 1\nmemory = 1073741824", &[]).is_ok());
         assert!(profiles("[a]\nmemroy = '1Gi'", &[]).unwrap_err().contains("memroy"));
     }
 

@@ -3,9 +3,6 @@
 use std::fmt;
 use std::str::FromStr;
 
-use serde::de::Error;
-use serde::{Deserialize, Deserializer};
-
 const UNITS: [(&str, u64); 9] = [
     ("Ki", 1 << 10),
     ("Mi", 1 << 20),
@@ -59,12 +56,6 @@ impl fmt::Display for Size {
             Some((name, bytes)) => write!(formatter, "{}{name}", self.0 / bytes),
             None => write!(formatter, "{}", self.0),
         }
-    }
-}
-
-impl<'de> Deserialize<'de> for Size {
-    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        String::deserialize(deserializer)?.parse().map_err(D::Error::custom)
     }
 }
 

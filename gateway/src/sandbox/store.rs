@@ -5,7 +5,7 @@ use std::io;
 use futures_util::future::BoxFuture;
 use jiff::Timestamp;
 
-use super::Owner;
+use super::{Owner, SandboxId};
 
 /// The files of a name, wherever they are.
 #[derive(Clone, Debug)]
@@ -32,6 +32,14 @@ pub trait WorkspaceStore: Send + Sync {
 
     /// Whether an earlier sandbox of that name left any.
     fn has<'a>(&'a self, owner: &'a Owner, name: &'a str) -> BoxFuture<'a, io::Result<bool>>;
+
+    /// Whether the launch of this sandbox, in which nothing ever ran, made their place: nothing was ever in them.
+    fn is_unused<'a>(
+        &'a self,
+        owner: &'a Owner,
+        name: &'a str,
+        launched: &'a SandboxId,
+    ) -> BoxFuture<'a, io::Result<bool>>;
 
     /// All that there are, used or not.
     fn list(&self) -> BoxFuture<'_, io::Result<Vec<StoredFiles>>>;

@@ -16,6 +16,8 @@ pub(super) const ROLE: &str = "io.cellgate.role";
 pub(super) const TENANT: &str = "io.cellgate.tenant";
 pub(super) const PRINCIPAL: &str = "io.cellgate.principal";
 pub(super) const NAME: &str = "io.cellgate.name";
+/// The sandbox whose launch made a volume that outlives it.
+pub(super) const MADE_FOR: &str = "io.cellgate.made-for";
 pub(super) const GENERATION: &str = "io.cellgate.generation";
 pub(super) const EXPIRES_AT: &str = "io.cellgate.expires-at";
 /// The version of the contract that an image keeps.

@@ -56,7 +56,8 @@ impl Volumes {
             (labels::SANDBOX, launch.id.as_str()),
             (labels::INSTANCE, &launch.instance),
         ]);
-        let of_name = labels::of_name(&self.directory, &launch.owner, &launch.name);
+        let mut of_name = labels::of_name(&self.directory, &launch.owner, &launch.name);
+        of_name.insert(labels::MADE_FOR.to_owned(), launch.id.to_string());
         for (name, labels) in [(workspace, of_name), (home, of_home)] {
             let wanted = VolumeCreateRequest {
                 name: Some(name),
@@ -131,6 +132,20 @@ impl WorkspaceStore for Volumes {
                 Err(error) if engine::is_missing(&error) => Ok(false),
                 Err(error) => Err(io::Error::other(engine::said(&error))),
             }
+        })
+    }
+
+    fn is_unused<'a>(
+        &'a self,
+        owner: &'a Owner,
+        name: &'a str,
+        launched: &'a SandboxId,
+    ) -> BoxFuture<'a, io::Result<bool>> {
+        Box::pin(async move {
+            let connected = self.engine.connected().await.map_err(io::Error::other)?;
+            let found = connected.docker.inspect_volume(&self.workspace(owner, name)).await;
+            let volume = found.map_err(|error| io::Error::other(engine::said(&error)))?;
+            Ok(volume.labels.get(labels::MADE_FOR).is_some_and(|id| id == launched.as_str()))
         })
     }
 

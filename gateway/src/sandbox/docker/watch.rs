@@ -200,6 +200,8 @@ fn reason(state: &ContainerState, said: &str) -> String {
         code => format!("its container ended with exit code {code}"),
     };
     let error = state.error.as_deref().filter(|error| !error.is_empty());
+    // What it said is of use only when it ended by itself.
+    let said = if matches!(code, 0 | 137 | 143) { "" } else { said };
     match (error, said) {
         (Some(error), _) => format!("{how}: {error}"),
         (None, "") => how,

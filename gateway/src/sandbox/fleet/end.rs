@@ -6,7 +6,7 @@ use jiff::Timestamp;
 
 use super::super::cause::Cause;
 use super::super::{FleetError, Owner, Record, Status};
-use super::files::delete_if_ephemeral;
+use super::files::{delete_if_ephemeral, take_away_unused};
 use super::{ATTACHED, Fleet, Sandbox, Terminated};
 use crate::audit::{Action, Event};
 use crate::points;
@@ -115,7 +115,11 @@ impl Fleet {
     pub(super) async fn end_left_over(&self, mut record: Record, cause: Cause) -> Result<Record, FleetError> {
         self.wish(&record, &cause);
         if record.variant != ATTACHED {
-            self.provider(&record.variant)?.terminate(&record.id).await?;
+            let provider = self.provider(&record.variant)?;
+            provider.terminate(&record.id).await?;
+            if matches!(cause, Cause::Unfinished) {
+                take_away_unused(&mut record, provider.store().as_ref()).await;
+            }
         }
         over(&mut record, &cause);
         Ok(self.written_end(record, &cause, None).await)

@@ -116,6 +116,20 @@ impl Fleet {
     }
 }
 
+/// Takes the place for files away that a launch made and in which nothing ever ran.
+pub(super) async fn take_away_unused(record: &mut Record, store: &dyn WorkspaceStore) {
+    match store.is_unused(&record.owner, &record.name, &record.id).await {
+        Ok(true) => {}
+        // Most launches that fail so early made none.
+        Ok(false) | Err(_) => return,
+    }
+    let taken = async { store.take_away(&record.owner, &record.name).await?.await };
+    match taken.await {
+        Ok(()) => record.files = None,
+        Err(error) => tracing::error!(sandbox = %record.id, %error, "an empty workspace can't be removed"),
+    }
+}
+
 /// Deletes the files of a sandbox that ended, where they are not to outlive it.
 pub(in super::super) async fn delete_if_ephemeral(ended: &mut Record, store: &dyn WorkspaceStore) {
     if !ended.ephemeral || ended.files.is_none() {

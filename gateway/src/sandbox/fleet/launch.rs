@@ -11,6 +11,7 @@ use super::super::{
     check_name,
 };
 use super::attach::in_normal_form;
+use super::files::take_away_unused;
 use super::intent::{Asked, Intent};
 use super::{ATTACHED, Fleet, Launched, Sandbox};
 use crate::jupyter::{JupyterError, Server};
@@ -77,10 +78,7 @@ impl Fleet {
         let made = if self.stop.is_cancelled() { Err(FleetError::Stopping) } else { made };
         match made {
             Ok(sandbox) => Ok(Launched { sandbox, existing: false, brought_back: had_files.unwrap_or_default() }),
-            Err(error) => {
-                let unused = matches!(had_files, Ok(false));
-                Err(self.roll_back(record, &provider, error, unused).await)
-            }
+            Err(error) => Err(self.roll_back(record, &provider, error).await),
         }
     }
 
@@ -94,6 +92,10 @@ impl Fleet {
         let variant = request.variant.as_deref().unwrap_or(self.default_variant());
         if variant == ATTACHED {
             return Ok(None);
+        }
+        // Others may be there only to look after what an earlier gateway launched.
+        if !self.variants().contains(&variant) {
+            return Err(self.unknown(variant));
         }
         let provider = self.provider(variant)?;
         provider.accept(request)?;
@@ -193,28 +195,19 @@ impl Fleet {
         Ok(sandbox)
     }
 
-    /// Takes down what was made and writes down why; the error that callers get is the first one. A place for files that was
-    /// not there before goes as well: nothing ever ran in it.
+    /// Takes down what was made and writes down why; the error that callers get is the first one.
     async fn roll_back(
         &self,
         mut record: Record,
         provider: &Arc<dyn SandboxProvider>,
         error: FleetError,
-        unused: bool,
     ) -> FleetError {
         self.live().remove(&record.id);
         if let Err(left) = provider.terminate(&record.id).await {
             tracing::error!(sandbox = %record.id, error = %left, "a failed launch could not be taken down; the next start does it");
             return error;
         }
-        if unused {
-            let store = provider.store();
-            let taken = async { store.take_away(&record.owner, &record.name).await?.await };
-            match taken.await {
-                Ok(()) => record.files = None,
-                Err(error) => tracing::error!(sandbox = %record.id, %error, "an empty workspace can't be removed"),
-            }
-        }
+        take_away_unused(&mut record, provider.store().as_ref()).await;
         record.status = Status::Failed;
         record.status_reason = Some(error.to_string());
         self.write(&record);

@@ -38,6 +38,8 @@ impl Directory {
     /// Makes it, and the workspace when that isn't there from an earlier life.
     pub(super) fn make(&self, environment: &Environment, workspace: &Path) -> io::Result<()> {
         private(workspace)?;
+        // What code did to the folder in an earlier life must not keep the next one out.
+        fs::set_permissions(workspace, fs::Permissions::from_mode(0o700))?;
         for folder in ["home", "runtime", "ipython", "matplotlib", "venv/bin", "share/jupyter/kernels/python3"] {
             private(&self.join(folder))?;
         }

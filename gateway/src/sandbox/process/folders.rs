@@ -9,7 +9,7 @@ use jiff::Timestamp;
 
 use crate::sandbox::removal::remove_all;
 use crate::sandbox::store::{Rest, StoredFiles, WorkspaceStore};
-use crate::sandbox::{Owner, check_name};
+use crate::sandbox::{Owner, SandboxId, check_name};
 
 /// Begins the name of a folder whose files are being deleted.
 const PRUNED: &str = ".pruned-";
@@ -58,6 +58,11 @@ impl WorkspaceStore for Folders {
     fn has<'a>(&'a self, owner: &'a Owner, name: &'a str) -> BoxFuture<'a, io::Result<bool>> {
         let path = self.path(owner, name);
         Box::pin(async move { Ok(std::fs::read_dir(path).is_ok_and(|mut entries| entries.next().is_some())) })
+    }
+
+    fn is_unused<'a>(&'a self, owner: &'a Owner, name: &'a str, _: &'a SandboxId) -> BoxFuture<'a, io::Result<bool>> {
+        let path = self.path(owner, name);
+        Box::pin(async move { Ok(std::fs::read_dir(path)?.next().is_none()) })
     }
 
     fn list(&self) -> BoxFuture<'_, io::Result<Vec<StoredFiles>>> {
