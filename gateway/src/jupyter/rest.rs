@@ -22,7 +22,7 @@ const CONNECT_LIMIT: Duration = Duration::from_secs(10);
 /// How long most requests may take; starting a kernel or storing a large file needs a while.
 pub(super) const REQUEST_LIMIT: Duration = Duration::from_secs(60);
 
-/// For servers on this machine without TLS: a machine that has no CA certificates will do.
+/// For sandboxes, and servers on this machine, without TLS: a machine that has no CA certificates will do.
 static PLAIN: LazyLock<Result<Client, String>> = LazyLock::new(|| built(builder().no_proxy().tls_certs_only([])));
 /// For servers on this machine.
 static DIRECT: LazyLock<Result<Client, String>> = LazyLock::new(|| built(builder().no_proxy()));
@@ -41,6 +41,16 @@ struct Inner {
     addresses: Option<Vec<IpAddr>>,
 }
 
+/// How a server is reached.
+pub(super) enum Route {
+    /// By a proxy where the environment names one, unless it is on this machine.
+    Usual,
+    /// Never by a proxy: it is one of ours.
+    Direct,
+    /// At these addresses alone.
+    Pinned(Vec<IpAddr>),
+}
+
 /// One request.
 pub(super) struct Call {
     method: Method,
@@ -52,18 +62,16 @@ pub(super) struct Call {
 }
 
 impl Rest {
-    pub(super) fn new(
-        base: Url,
-        token: Option<SecretString>,
-        addresses: Option<Vec<IpAddr>>,
-    ) -> Result<Self, JupyterError> {
+    pub(super) fn new(base: Url, token: Option<SecretString>, route: Route) -> Result<Self, JupyterError> {
         let authorization = token.as_ref().map(authorization).transpose()?;
-        let client = match &addresses {
-            Some(addresses) => pinned(&base, addresses),
-            None if is_loopback(&base) && base.scheme() == "http" => LazyLock::force(&PLAIN).clone(),
-            None if is_loopback(&base) => LazyLock::force(&DIRECT).clone(),
-            None => LazyLock::force(&PROXIED).clone(),
+        let is_direct = matches!(route, Route::Direct) || is_loopback(&base);
+        let client = match &route {
+            Route::Pinned(addresses) => pinned(&base, addresses),
+            _ if is_direct && base.scheme() == "http" => LazyLock::force(&PLAIN).clone(),
+            _ if is_direct => LazyLock::force(&DIRECT).clone(),
+            _ => LazyLock::force(&PROXIED).clone(),
         };
+        let addresses = if let Route::Pinned(addresses) = route { Some(addresses) } else { None };
         let client = client.map_err(|reason| JupyterError::Unreachable { host: host(&base), reason })?;
         Ok(Self(Arc::new(Inner { base, token, authorization, client, addresses })))
     }
@@ -334,7 +342,7 @@ mod tests {
 
     fn rest() -> Rest {
         let _ = rustls::crypto::ring::default_provider().install_default();
-        Rest::new(Url::parse("http://h:1/pre/").unwrap(), Some("s3cret".into()), None).unwrap()
+        Rest::new(Url::parse("http://h:1/pre/").unwrap(), Some("s3cret".into()), Route::Usual).unwrap()
     }
 
     fn refusal(status: u16, body: &str) -> JupyterError {

@@ -9,7 +9,7 @@ use secrecy::SecretString;
 use serde_json::Value;
 use url::Url;
 
-use super::rest::Rest;
+use super::rest::{Rest, Route};
 use super::{JupyterError, Kernel};
 
 /// One Jupyter server; cheap to clone, and all clones share their kernels' queues and sockets.
@@ -24,7 +24,15 @@ impl Server {
     ///
     /// A `token=` in the address is used when no other token is given, and is never kept in it.
     pub fn new(base_url: &str, token: Option<SecretString>) -> Result<Self, JupyterError> {
-        Self::at(base_url, token, None)
+        Self::by(base_url, token, Route::Usual)
+    }
+
+    /// That of a sandbox which was launched here: whatever proxy there is, it is reached without.
+    ///
+    /// # Errors
+    /// As for `new`.
+    pub fn of_sandbox(base_url: &str, token: SecretString) -> Result<Self, JupyterError> {
+        Self::by(base_url, Some(token), Route::Direct)
     }
 
     /// The same, connecting only to those addresses, whatever its name comes to mean, when there are any.
@@ -33,8 +41,12 @@ impl Server {
         token: Option<SecretString>,
         addresses: Option<Vec<IpAddr>>,
     ) -> Result<Self, JupyterError> {
+        Self::by(base_url, token, addresses.map_or(Route::Usual, Route::Pinned))
+    }
+
+    fn by(base_url: &str, token: Option<SecretString>, route: Route) -> Result<Self, JupyterError> {
         let (base, in_url) = base(base_url)?;
-        Ok(Self { rest: Rest::new(base, token.or(in_url), addresses)?, kernels: Arc::default() })
+        Ok(Self { rest: Rest::new(base, token.or(in_url), route)?, kernels: Arc::default() })
     }
 
     /// Where it is; the path ends in `/`.

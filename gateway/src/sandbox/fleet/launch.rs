@@ -164,7 +164,7 @@ impl Fleet {
         let ready = tokio::time::timeout(request.timeout, async {
             let endpoint = provider.launch(&plan, &asked.progress).await?;
             points::reached("launch.started").await;
-            let server = Server::new(&endpoint.url, Some(plan.token.clone()))?;
+            let server = Server::of_sandbox(&endpoint.url, plan.token.clone())?;
             wait_until_ready(&server, provider.as_ref(), &record.id, &mut missing).await?;
             Ok::<_, FleetError>((endpoint, server))
         });

@@ -19,7 +19,7 @@ impl Fleet {
         if let Some(sandbox) = siblings.get(&record.id) {
             return Some(Arc::clone(sandbox));
         }
-        let server = Server::new(record.url.as_deref()?, Some(self.token(&record)?)).ok()?;
+        let server = Server::of_sandbox(record.url.as_deref()?, self.token(&record)?).ok()?;
         let id = record.id.clone();
         let sandbox = Arc::new(Sandbox::new(record, server, None));
         siblings.insert(id, Arc::clone(&sandbox));

@@ -174,7 +174,7 @@ impl Fleet {
         let Some(token) = self.token(record) else {
             return Some(Cause::Lost("its master key is no longer in the key ring".to_owned()));
         };
-        let server = record.url.as_deref().and_then(|url| Server::new(url, Some(token)).ok());
+        let server = record.url.as_deref().and_then(|url| Server::of_sandbox(url, token).ok());
         let Some(server) = server else { return Some(Cause::Lost("its address is not known".to_owned())) };
         tracing::info!(sandbox = %record.id, "going on with a sandbox of a gateway that ended");
         let sandbox = Sandbox::new(record.clone(), server, Some(provider));
