@@ -16,7 +16,9 @@ use crate::answer::Limits;
 use crate::http::{Access, Principals, Tokens};
 use crate::jupyter::Server;
 use crate::points;
-use crate::sandbox::{Attachable, Capacity, DockerConfig, FleetConfig, Lifetimes, Pattern, Profile, Profiles};
+use crate::sandbox::{
+    Attachable, Capacity, DockerConfig, FleetConfig, KubernetesConfig, Lifetimes, Pattern, Profile, Profiles, Size,
+};
 use crate::telemetry::LogFormat;
 use crate::workspace::{DefaultServer, Policy};
 
@@ -137,6 +139,18 @@ pub struct Settings {
     /// The image that sandbox images are built on: a Debian 13, such as one with your own certificates and mirrors
     #[arg(long, env = "CELLGATE_BASE_IMAGE", global = true, value_name = "IMAGE", default_value = "debian:13.8-slim")]
     pub base_image: String,
+    /// Namespace of the sandboxes' pods [default: the gateway's own, or the kubeconfig's]
+    #[arg(long, env = "CELLGATE_KUBERNETES_NAMESPACE", global = true, value_name = "NAME")]
+    pub kubernetes_namespace: Option<String>,
+    /// What pods are labelled as belonging to, as a release [default: an id of the data directory]
+    #[arg(long, env = "CELLGATE_KUBERNETES_GATEWAY", global = true, value_name = "NAME")]
+    pub kubernetes_gateway: Option<String>,
+    /// Storage class of the claims that sandboxes' files are kept in [default: none, files end with their pod]
+    #[arg(long, env = "CELLGATE_STORAGE_CLASS", global = true, value_name = "NAME")]
+    pub storage_class: Option<String>,
+    /// How large those claims are
+    #[arg(long, env = "CELLGATE_STORAGE_SIZE", global = true, value_name = "SIZE", default_value = "10Gi")]
+    pub storage_size: Size,
     /// Images that callers may name, as globs such as `team/*:1.*`, comma-separated [default: none]
     #[arg(long, env = "CELLGATE_IMAGES", global = true, value_name = "IMAGES", value_delimiter = ',')]
     pub images: Vec<String>,
@@ -180,6 +194,12 @@ impl Settings {
             python: self.python.clone(),
             // Checked before anything is opened.
             profiles: Arc::new(self.profiles().unwrap_or_default()),
+            kubernetes: KubernetesConfig {
+                namespace: self.kubernetes_namespace.clone(),
+                gateway: self.kubernetes_gateway.clone(),
+                storage_class: self.storage_class.clone(),
+                storage_size: self.storage_size,
+            },
             docker: DockerConfig { host: self.docker_host.clone(), base_image: self.base_image.clone() },
         }
     }

@@ -35,6 +35,7 @@ use volumes::Volumes;
 use watch::Watch;
 
 pub(super) use doctor::doctor;
+pub(super) use sources::reference;
 
 /// How long the engine may take to answer before an adoption goes on without it.
 const ADOPTION: Duration = Duration::from_secs(5);

@@ -30,6 +30,7 @@ use super::attachable::Attachable;
 use super::docker::{DockerConfig, DockerProvider};
 use super::instance::Instance;
 use super::keys::KeyRing;
+use super::kubernetes::{KubernetesConfig, KubernetesProvider};
 use super::process::ProcessProvider;
 use super::records::{Capacity, Records};
 use super::{
@@ -40,7 +41,7 @@ use crate::database::Database;
 use queue::Queue;
 
 /// What sandboxes can be launched as.
-const VARIANTS: [&str; 2] = ["process", "docker"];
+const VARIANTS: [&str; 3] = ["process", "docker", "kubernetes"];
 
 /// The variant that attaches a server instead of launching one.
 pub const ATTACHED: &str = "jupyter-server";
@@ -83,6 +84,8 @@ pub struct FleetConfig {
     pub profiles: Arc<Profiles>,
     /// The Docker Engine, and what images are built on.
     pub docker: DockerConfig,
+    /// Where pods are, and whose they are.
+    pub kubernetes: KubernetesConfig,
 }
 
 /// What became of a launch.
@@ -119,6 +122,7 @@ pub(super) fn providers(
     let provider = |variant: &&str| -> Arc<dyn SandboxProvider> {
         match *variant {
             "docker" => Arc::new(DockerProvider::new(config, &directory)),
+            "kubernetes" => Arc::new(KubernetesProvider::new(config, &directory)),
             _ => Arc::new(ProcessProvider::new(config, instance)),
         }
     };
@@ -338,6 +342,11 @@ impl Fleet {
     /// Where the files of a name are, in this life of its sandbox and the next.
     fn place(&self, variant: &str, owner: &Owner, name: &str) -> Option<String> {
         Some(self.provider(variant).ok()?.store().place(owner, name))
+    }
+
+    /// Whether a provider keeps files beyond the end of their sandbox.
+    fn keeps_files(&self, variant: &str) -> bool {
+        self.provider(variant).is_ok_and(|provider| provider.store().outlives_sandboxes())
     }
 
     async fn wait_until_settled(&self) {

@@ -11,7 +11,7 @@ const LOCAL: &str = "local";
 const LONGEST_NAME: usize = 64;
 
 /// Tenant and principal: who sandboxes and their names belong to.
-#[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 pub struct Owner {
     /// The organisation, or what stands for one.
     pub tenant: String,

@@ -7,7 +7,7 @@ use futures_util::future::BoxFuture;
 use jiff::Timestamp;
 use secrecy::SecretString;
 
-use super::{LaunchRequest, Owner, Progress, SandboxId, WorkspaceStore};
+use super::{LaunchRequest, Owner, Progress, Record, SandboxId, WorkspaceStore};
 use crate::answer::Code;
 
 /// A sandbox to be made.
@@ -22,6 +22,8 @@ pub struct Plan {
     pub base_url: String,
     /// The token that its Jupyter is to ask for.
     pub token: SecretString,
+    /// What is written down of it as JSON, for a provider that keeps it as well.
+    pub record: String,
     /// Whose it is.
     pub owner: Owner,
     /// What was asked for; its name is the one by which its files are found again.
@@ -46,6 +48,8 @@ pub struct Endpoint {
 pub enum Found {
     /// It runs as far as is known, and is looked after from here from now on.
     Here,
+    /// The same, and it answers at this URL now.
+    At(String),
     /// It ended; why, if that is known.
     Gone(Option<String>),
     /// Something is there that may be another's: it is left as it is.
@@ -116,6 +120,11 @@ pub trait SandboxProvider: Send + Sync {
     /// What has to be done before anybody is answered. Quick, and no failure: what is missing shows later.
     fn begin(&self) -> BoxFuture<'_, ()> {
         Box::pin(async {})
+    }
+
+    /// The records of what there is, where the provider keeps them too: some may be lost here.
+    fn recover(&self) -> BoxFuture<'_, Vec<Record>> {
+        Box::pin(async { Vec::new() })
     }
 
     /// Makes ready what a launch needs (an environment, an image); fast once that is there.

@@ -1,12 +1,12 @@
 //! What is written down of a sandbox.
 
 use jiff::Timestamp;
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
 use super::{Owner, SandboxId};
 
 /// Where a sandbox is in its life.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Status {
     /// Written down, nothing made yet.
@@ -54,7 +54,7 @@ impl Status {
 }
 
 /// A sandbox as it is written down. No secret is in it.
-#[derive(Clone, Debug, Serialize)]
+#[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Record {
     /// Its id.
     pub id: SandboxId,

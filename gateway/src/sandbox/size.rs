@@ -17,7 +17,7 @@ const UNITS: [(&str, u64); 9] = [
 
 /// A number of bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(super) struct Size(pub(super) u64);
+pub struct Size(pub u64);
 
 impl FromStr for Size {
     type Err = String;

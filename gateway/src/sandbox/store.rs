@@ -30,6 +30,11 @@ pub trait WorkspaceStore: Send + Sync {
     /// Where the files of a name are or will be, as answers tell it.
     fn place(&self, owner: &Owner, name: &str) -> String;
 
+    /// Whether they are there when their sandbox ended.
+    fn outlives_sandboxes(&self) -> bool {
+        true
+    }
+
     /// Whether an earlier sandbox of that name left any.
     fn has<'a>(&'a self, owner: &'a Owner, name: &'a str) -> BoxFuture<'a, io::Result<bool>>;
 

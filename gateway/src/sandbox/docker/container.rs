@@ -194,6 +194,7 @@ mod tests {
             id: SandboxId::from_record("s-abcdefgh".to_owned()),
             instance: "i".to_owned(),
             generation: 1,
+            record: String::new(),
             base_url: "/sandboxes/s-abcdefgh/".to_owned(),
             token: SecretString::from("token"),
             owner: Owner::local(),

@@ -159,6 +159,7 @@ impl Ward<'_> {
             id: id.clone(),
             instance: PROVIDER.to_owned(),
             generation: 1,
+            record: String::new(),
             base_url: "/".to_owned(),
             token: SecretString::default(),
             owner: Owner::local(),

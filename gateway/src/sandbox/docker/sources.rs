@@ -56,6 +56,11 @@ pub(super) fn ours(name: &str, base: &str) -> Ours {
     image(name, ("BASE", base.to_owned()), &PYTHON)
 }
 
+/// What that image is called.
+pub(in crate::sandbox) fn reference(name: &str, base: &str) -> String {
+    ours(name, base).reference
+}
+
 fn image(name: &str, stands_on: (&'static str, String), sources: &'static [Source]) -> Ours {
     let mut digest = Sha256::new();
     digest.update(&stands_on.1);

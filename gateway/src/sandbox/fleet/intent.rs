@@ -51,7 +51,7 @@ impl Fleet {
             expires_at: ttl.and_then(|ttl| now.checked_add(ttl).ok()),
             digest: key.digest(&request.canonical(self.default_variant())),
             files: (!is_attached).then(|| self.place(intent.variant, owner, &request.name)).flatten(),
-            ephemeral: self.config.ephemeral && !is_attached,
+            ephemeral: !is_attached && (self.config.ephemeral || !self.keeps_files(intent.variant)),
             backend: None,
             idle_seconds: (!is_attached).then(|| lifetimes.idle(request).as_secs()),
             key_id: key.id().to_owned(),

@@ -148,6 +148,7 @@ impl Fleet {
         let plan = Plan {
             id: record.id.clone(),
             instance: record.instance.clone(),
+            record: serde_json::json!(record).to_string(),
             generation: record.generation,
             base_url: format!("/sandboxes/{}/", record.id),
             token: self.token(record).ok_or_else(|| FleetError::Data("the master key is gone".to_owned()))?,

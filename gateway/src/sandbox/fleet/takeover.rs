@@ -53,7 +53,31 @@ impl Fleet {
                 left.records.push((record, cause));
             }
         }
+        for record in self.recovered().await {
+            if let Some(cause) = self.adopt(&record).await {
+                left.records.push((record, cause));
+            }
+        }
         left
+    }
+
+    /// What providers have records of and this data directory lost; looked after from here from now on.
+    async fn recovered(&self) -> Vec<Record> {
+        let mut recovered = Vec::new();
+        for provider in &self.providers {
+            for record in provider.recover().await {
+                if !matches!(self.records.get(&record.id), Ok(None)) {
+                    continue;
+                }
+                // Whether it ever got ready is seen by whether it is.
+                let record = Record { instance: self.instance.id().to_owned(), status: Status::Running, ..record };
+                match self.records.put(&record) {
+                    Ok(()) => recovered.push(record),
+                    Err(error) => tracing::error!(sandbox = %record.id, %error, "a record can't be written"),
+                }
+            }
+        }
+        recovered
     }
 
     /// The second look: removes what is still to be removed.
@@ -160,6 +184,7 @@ impl Fleet {
         };
         match provider.adopt(&record.id, record.backend.as_deref()).await {
             Found::Here => self.go_on(record, provider),
+            Found::At(url) => self.go_on(&Record { url: Some(url), ..record.clone() }, provider),
             Found::Gone(reason) => {
                 Some(Cause::Lost(reason.unwrap_or_else(|| "it ended while no gateway looked after it".to_owned())))
             }
