@@ -8,8 +8,8 @@ use std::time::Duration;
 use serde_json::json;
 use tokio::sync::RwLockReadGuard;
 
-use crate::dock::{ENGINE, LAUNCH, SOON, docker, tried};
-use crate::harness::{Client, Era, http, not_run};
+use crate::dock::{ENGINE, docker, tried};
+use crate::harness::{Client, Era, LAUNCH, SOON, http, not_run};
 
 const TOKEN: &str = "0123456789abcdef0123456789abcdef";
 

@@ -7,5 +7,5 @@ use crate::harness::{Provider, keeps_the_contract};
 async fn containers_keep_the_provider_contract() {
     let _engine = ENGINE.read().await;
     let left = |data: &std::path::Path| listed(data, &["ps", "--all", "--format", "{{.Names}}"]);
-    keeps_the_contract(&Provider { variant: "docker", left }).await;
+    keeps_the_contract(&Provider { variant: "docker", arguments: Vec::new(), left: Box::new(left) }).await;
 }

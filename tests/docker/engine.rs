@@ -6,8 +6,8 @@ use std::time::Duration;
 
 use serde_json::json;
 
-use crate::dock::{Dock, ENGINE, SOON, tried};
-use crate::harness::{eventually, http, not_run, signal};
+use crate::dock::{Dock, ENGINE, tried};
+use crate::harness::{SOON, eventually, http, not_run, signal};
 
 /// The engine that `tests/run` started for this suite: how to start it again, and where its process id is.
 struct OwnEngine {

@@ -4,8 +4,8 @@ use std::time::Duration;
 
 use serde_json::json;
 
-use crate::dock::{Dock, ENGINE, LAUNCH, SOON, docker};
-use crate::harness::{Client, Start, eventually};
+use crate::dock::{Dock, ENGINE, docker};
+use crate::harness::{Client, LAUNCH, SOON, Start, eventually};
 
 #[tokio::test]
 async fn a_gateway_that_was_killed_or_stopped_is_followed_by_one_that_goes_on_with_its_containers() {
@@ -105,6 +105,8 @@ async fn files_outlive_their_sandbox_and_are_pruned_on_request() {
     let ended = dock.terminate("box").await;
     let volume = dock.volumes().pop().expect("the volume stays");
     assert!(ended.structured().to_string().contains(&volume), "{}", ended.structured());
+    let gone = dock.client.call("execute_code", json!({"sandbox_name": "box", "code": "1"})).await;
+    gone.refused(&["sandbox.gone"]).says("Its files are kept");
     let again = dock.launch("box").await;
     assert!(again.structured().to_string().contains("there again"), "{}", again.structured());
     assert!(dock.run("box", "print(open('data.csv').read())").await.contains("a,b"));

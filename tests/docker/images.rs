@@ -7,14 +7,14 @@ use std::process::{Child, Command, Stdio};
 use serde_json::json;
 use tempfile::TempDir;
 
-use crate::dock::{Dock, ENGINE, LAUNCH, SOON, docker, tried};
-use crate::harness::{eventually, not_run};
+use crate::dock::{Dock, ENGINE, docker, tried};
+use crate::harness::{LAUNCH, SOON, eventually, http, not_run};
 
 /// The images of these tests.
 const ALLOWED: [&str; 2] = ["--images", "cellgate-test/*"];
 
 /// Builds an image from a Dockerfile without files.
-fn built(name: &str, dockerfile: &str) -> String {
+pub(crate) fn built(name: &str, dockerfile: &str) -> String {
     let reference = format!("cellgate-test/{name}:1");
     let mut build = Command::new("docker")
         .args(["build", "--quiet", "--tag", &reference, "-"])
@@ -70,6 +70,9 @@ async fn an_image_that_breaks_the_contract_or_is_not_allowed_is_refused() {
     ask(other).await.refused(&["provider.unsupported"]).says("no sandbox image");
     ask("debian:13.8-slim".to_owned()).await.refused(&["forbidden"]).says("cellgate-test/*");
     ask("cellgate-test/absent:1".to_owned()).await.refused(&["provider.unavailable"]).says("can't be pulled");
+    ask("cellgate-test/..".to_owned()).await.refused(&["forbidden"]);
+    let ready = http().get(format!("{}/readyz", dock.gateway().origin())).send().await.expect("it answers");
+    assert!(ready.status().is_success(), "what one caller asked for makes nobody else's launches impossible");
     assert!(dock.containers().is_empty());
 }
 

@@ -1,5 +1,6 @@
 //! What a sandbox reaches, and who reaches it.
 
+use std::io::Read as _;
 use std::net::TcpListener;
 use std::process::Command;
 
@@ -8,7 +9,8 @@ use tempfile::TempDir;
 use tokio::sync::Mutex;
 
 use crate::dock::{Dock, ENGINE, docker};
-use crate::harness::Start;
+use crate::harness::{SOON, Start};
+use crate::images::built;
 
 /// Held by the one doctor at a time whose containers are counted.
 static DOCTOR: Mutex<()> = Mutex::const_new(());
@@ -39,6 +41,15 @@ async fn tried(dock: &Dock, name: &str, address: &str) -> String {
         except OSError as error: print('no:', error)"
     );
     dock.run(name, &code).await
+}
+
+/// An address of this machine that is neither its loopback's nor a bridge's.
+fn own_address() -> String {
+    let ran = Command::new("ip").args(["-4", "-brief", "address", "show", "scope", "global"]).output();
+    let shown = String::from_utf8_lossy(&ran.expect("ip is installed (tests/setup)").stdout).into_owned();
+    let is_own = |line: &&str| !["br-", "docker", "cg", "veth"].iter().any(|name| line.starts_with(name));
+    let line = shown.lines().find(is_own).expect("an address").to_owned();
+    line.split_whitespace().nth(2).and_then(|address| address.split('/').next()).expect("an address").to_owned()
 }
 
 /// The containers of doctors.
@@ -120,11 +131,38 @@ async fn by_default_a_sandbox_reaches_the_internet_and_no_private_network() {
         format!("{METADATA}:80"),
         "192.168.0.1:80".to_owned(),
         "100.64.0.1:80".to_owned(),
+        "168.63.129.16:80".to_owned(),
+        format!("{}:{port}", own_address()),
     ] {
         let became = tried(&dock, "box", &address).await;
         assert!(became.contains("refused"), "{address}: {became}");
     }
     assert!(tried(&dock, "box", "deb.debian.org:80").await.contains("it answers"));
+}
+
+#[tokio::test]
+async fn what_an_image_began_before_its_rules_were_set_is_judged_by_them() {
+    let listener = TcpListener::bind("0.0.0.0:0").expect("a port");
+    let here = format!("{}:{}", bridge(), listener.local_addr().expect("an address").port());
+    let dock = Dock::with(&["--images", "cellgate-test/*"]).await;
+    let launched = dock.launch("first").await;
+    let from = launched.get("sandbox")["image"].as_str().expect("an image").to_owned();
+    dock.terminate("first").await;
+    let (host, port) = here.rsplit_once(':').expect("a port");
+    let start = format!(
+        "exec 7<>/dev/tcp/{host}/{port}; while :; do echo out >&7; sleep 0.1; done 2>/dev/null & exec /opt/cellgate/start"
+    );
+    let dockerfile = format!("FROM {from}\nENTRYPOINT [\"tini\", \"-g\", \"--\", \"bash\", \"-c\", \"{start}\"]\n");
+    let image = built("early", &dockerfile);
+    dock.launch_with(json!({"sandbox_name": "box", "image": image})).await.ok();
+    // It got out before there were rules, and what it sends now doesn't come.
+    let (mut stream, _) = listener.accept().expect("it connected");
+    let quiet = std::time::Duration::from_secs(2);
+    stream.set_read_timeout(Some(quiet)).expect("a limit");
+    let (mut buffer, begun) = ([0; 4096], std::time::Instant::now());
+    while stream.read(&mut buffer).is_ok_and(|read| read > 0) {
+        assert!(begun.elapsed() < SOON, "it goes on sending");
+    }
 }
 
 #[tokio::test]

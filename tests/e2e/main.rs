@@ -1,5 +1,6 @@
 //! The gateway from outside: real processes, real kernels, over MCP.
 
+#[allow(dead_code, unused_imports, reason = "other suites use more of it")]
 #[path = "../harness/lib.rs"]
 mod harness;
 

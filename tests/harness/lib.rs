@@ -3,6 +3,7 @@
 //! Every answer that passes through here is held against the contract (`check`), whatever the
 //! test that asked for it wants to know.
 
+mod berth;
 mod check;
 mod client;
 mod desk;
@@ -18,6 +19,7 @@ mod stdio;
 mod token;
 mod wait;
 
+pub(crate) use berth::{Berth, LAUNCH, SOON};
 pub(crate) use check::contract_tools;
 pub(crate) use client::{Client, Era, Running, http};
 pub(crate) use desk::{Desk, shared};

@@ -15,12 +15,17 @@ use super::wait::eventually;
 const LAUNCH: Duration = Duration::from_secs(900);
 const SOON: Duration = Duration::from_secs(30);
 
+/// Tells what exists of the sandboxes of a data directory.
+pub(crate) type Left = Box<dyn Fn(&Path) -> Vec<String>>;
+
 /// A provider under test.
 pub(crate) struct Provider {
     /// What callers call it.
     pub(crate) variant: &'static str,
+    /// With what a gateway is started besides.
+    pub(crate) arguments: Vec<String>,
     /// What exists of the sandboxes of a data directory.
-    pub(crate) left: fn(&Path) -> Vec<String>,
+    pub(crate) left: Left,
 }
 
 /// A gateway that launches with a provider.
@@ -136,6 +141,7 @@ impl<'a> Stand<'a> {
     /// Files are kept until they are pruned.
     fn prunes(&self) {
         let start = Start::default().data(self.data.path()).argument("--variant").argument(self.provider.variant);
+        let start = self.provider.arguments.iter().fold(start, |start, argument| start.argument(argument));
         let prune = |arguments: &[&str]| {
             let ran = start.command("prune").args(arguments).output().expect("it runs");
             String::from_utf8_lossy(&ran.stdout).into_owned()
@@ -159,7 +165,8 @@ pub(crate) async fn keeps_the_contract(provider: &Provider) {
 
 async fn serve(provider: &Provider, data: &Path, points: &Path) -> (Gateway, Client) {
     let start = Start::default().data(data).env("CELLGATE_POINTS", &points.to_string_lossy());
-    let gateway = start.argument("--variant").argument(provider.variant).serve();
+    let start = start.argument("--variant").argument(provider.variant);
+    let gateway = provider.arguments.iter().fold(start, |start, argument| start.argument(argument)).serve();
     let client = Client::connect(&format!("{}?workspace=contract", gateway.url())).await;
     (gateway, client)
 }

@@ -136,9 +136,11 @@ impl SandboxProvider for DockerProvider {
     ) -> BoxFuture<'a, Result<(), ProviderError>> {
         Box::pin(async move {
             let prepared = self.prepared(request, progress).await;
+            // What one caller asked for besides is no reason to call all launches impossible.
+            let is_default = request.environment.is_none() && request.image.is_none();
             match &prepared {
                 Ok(()) => self.hinder(None),
-                Err(ProviderError::Unavailable(reason)) => self.hinder(Some(reason.clone())),
+                Err(error) if is_default => self.hinder(Some(error.to_string())),
                 Err(_) => {}
             }
             prepared

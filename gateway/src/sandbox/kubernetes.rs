@@ -118,7 +118,7 @@ impl KubernetesProvider {
 
     async fn end(&self, id: &SandboxId) -> Result<(), ProviderError> {
         let not_ended = |reason: String| ProviderError::NotEnded(reason);
-        let connected = self.cluster.connected().await.map_err(|error| not_ended(error.to_string()))?;
+        let connected = self.cluster.connected().await.map_err(ProviderError::not_ended)?;
         let name = name(id.as_str());
         delete::<ConfigMap>(&connected.api(), &name).await.map_err(not_ended)?;
         let gone = async {

@@ -21,6 +21,10 @@ const LEAST_CPU: f64 = 0.1;
 const PIDS: u32 = 512;
 /// Jupyter, and a kernel with the threads of its libraries.
 const LEAST_PIDS: u32 = 64;
+/// As many as Linux has.
+const MOST_PIDS: u32 = 1 << 22;
+const MOST_CPU: f64 = 1024.0;
+const MOST: Size = Size(64 << 40);
 const LEAST_DISK: Size = Size(64 << 20);
 
 /// What a sandbox may reach.
@@ -181,7 +185,9 @@ impl Profiles {
     }
 
     fn allowed(&self, image: &str) -> Result<Image, ProviderError> {
-        if self.images.iter().any(|pattern| pattern.is_match(image)) {
+        // An engine goes by the digest alone where there is one, so a tag that was allowed says nothing then.
+        let of_digest = |pattern: &&GlobMatcher| !image.contains('@') || pattern.glob().glob().contains('@');
+        if is_reference(image) && self.images.iter().filter(of_digest).any(|pattern| pattern.is_match(image)) {
             return Ok(Image::Named(image.to_owned()));
         }
         let known: Vec<&str> = self.images.iter().map(|pattern| pattern.glob().glob()).collect();
@@ -197,11 +203,15 @@ impl Profile {
     /// Refuses what means nothing, or no limit at all.
     fn check(&self) -> Result<(), String> {
         let too_little = [
-            self.image.as_ref().filter(|image| image.trim().is_empty()).map(|_| "image is empty".to_owned()),
+            self.image.as_ref().filter(|image| !is_reference(image)).map(|image| format!("'{image}' is no image")),
+            self.versions.iter().find(|version| !is_tag(version)).map(|version| format!("'{version}' is no version")),
             self.cpu
-                .filter(|cpu| !(LEAST_CPU..f64::MAX).contains(cpu))
-                .map(|cpu| format!("cpu {cpu} is less than {LEAST_CPU}")),
-            self.pids.filter(|pids| *pids < LEAST_PIDS).map(|pids| format!("pids {pids} is less than {LEAST_PIDS}")),
+                .filter(|cpu| !(LEAST_CPU..=MOST_CPU).contains(cpu))
+                .map(|cpu| format!("cpu {cpu} is not from {LEAST_CPU} to {MOST_CPU}")),
+            self.pids
+                .filter(|pids| !(LEAST_PIDS..=MOST_PIDS).contains(pids))
+                .map(|pids| format!("pids {pids} is not from {LEAST_PIDS} to {MOST_PIDS}")),
+            self.memory.filter(|memory| *memory > MOST).map(|memory| format!("memory {memory} is more than {MOST}")),
             self.disk.filter(|disk| *disk < LEAST_DISK).map(|disk| format!("disk {disk} is less than {LEAST_DISK}")),
         ];
         too_little.into_iter().flatten().next().map_or(Ok(()), Err)
@@ -293,6 +303,19 @@ fn text_or_number<'de, D: Deserializer<'de>, T: FromStr<Err = String>>(from: D) 
     text.parse().map(Some).map_err(D::Error::custom)
 }
 
+/// Whether a text is an image's reference: names between '/', the last with a tag, a digest or both.
+fn is_reference(text: &str) -> bool {
+    let plain = |byte: u8| byte.is_ascii_alphanumeric() || b"._-:@/".contains(&byte);
+    let is_name = |part: &str| part.starts_with(|first: char| first.is_ascii_alphanumeric()) && !part.ends_with(':');
+    text.bytes().all(plain) && text.split('/').all(is_name) && !text.contains("..")
+}
+
+/// Whether a text is a tag.
+fn is_tag(text: &str) -> bool {
+    let plain = |byte: u8| byte.is_ascii_alphanumeric() || b"._-".contains(&byte);
+    !text.is_empty() && text.len() <= 128 && text.bytes().all(plain)
+}
+
 /// A reference with another tag. What stands before a '/' may hold a port.
 fn with_tag(image: &str, tag: &str) -> String {
     let image = image.split_once('@').map_or(image, |(name, _)| name);
@@ -340,9 +363,20 @@ mod tests {
         assert_eq!(versioned("2").unwrap().image, Image::Named("host:5000/ml:2".to_owned()));
         assert!(versioned("3").unwrap_err().to_string().contains("it has 2"));
         assert!(profiles("[a]\nmemory = '1Mi'", &[]).unwrap_err().contains("environments.a"));
-        for wrong in
-            ["cpu = 0", "cpu = nan", "pids = 0", "disk = 0", "image = ''", "memory = -1", "gpu = 0", "gpu = 1.5"]
-        {
+        for wrong in [
+            "cpu = 0",
+            "cpu = nan",
+            "pids = 0",
+            "disk = 0",
+            "image = ''",
+            "image = 'a b'",
+            "versions = ['']",
+            "memory = '99999Ti'",
+            "cpu = inf",
+            "memory = -1",
+            "gpu = 0",
+            "gpu = 1.5",
+        ] {
             assert!(profiles(&format!("[a]\n{wrong}"), &[]).is_err(), "{wrong}");
         }
         assert!(profiles("[a]\ngpu = 1\nmemory = 1073741824", &[]).is_ok());
@@ -376,7 +410,17 @@ mod tests {
         let table = profiles("", &["team/*:1.*", "exact@sha256:0"]).unwrap();
         let named = |image: &str| table.resolve(&LaunchRequest { image: Some(image.to_owned()), ..asks(None) });
         assert!(named("team/a:1.2").is_ok() && named("exact@sha256:0").is_ok());
-        for image in ["team/a:2", "team/a/b:1.0", "evil/team/a:1.0", "team/a", "", "docker.io/team/a:1.0"] {
+        for image in [
+            "team/a:1.2@sha256:1",
+            "team/../a:1.0",
+            "team/a:1.0/",
+            "team/a:2",
+            "team/a/b:1.0",
+            "evil/team/a:1.0",
+            "team/a",
+            "",
+            "docker.io/team/a:1.0",
+        ] {
             assert!(matches!(named(image), Err(ProviderError::Forbidden(_))), "{image}");
         }
     }

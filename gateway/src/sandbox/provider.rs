@@ -62,6 +62,9 @@ pub enum ProviderError {
     /// It can't run on this machine, or not now.
     #[error("No sandbox can be launched here now: {0}")]
     Unavailable(String),
+    /// What it was to be made of can't be had.
+    #[error("{0}")]
+    Missing(String),
     /// A wish that it can't keep.
     #[error("The {variant} provider can't keep the wish '{wish}': leave it out, or choose another variant.")]
     Unsupported {
@@ -96,10 +99,18 @@ pub enum ProviderError {
 }
 
 impl ProviderError {
+    /// The same, as the reason why a sandbox could not be ended.
+    pub(super) fn not_ended(self) -> Self {
+        match self {
+            Self::Unavailable(reason) => Self::NotEnded(reason),
+            error => Self::NotEnded(error.to_string()),
+        }
+    }
+
     /// The code that callers get.
     pub fn code(&self) -> Code {
         match self {
-            Self::Unavailable(_) => Code::ProviderUnavailable,
+            Self::Unavailable(_) | Self::Missing(_) => Code::ProviderUnavailable,
             Self::Invalid(_) => Code::ArgumentsInvalid,
             Self::Forbidden(_) => Code::Forbidden,
             Self::Unsupported { .. } | Self::Refused(_) | Self::Unknown { .. } => Code::ProviderUnsupported,

@@ -9,9 +9,18 @@ const OWN: [&str; 3] = ["CELLGATE_", "JUPYTER_", "PYTHONHOME"];
 
 /// Systems give a program no longer ones (Linux: 128 KiB with name and NUL).
 const LONGEST: usize = 100_000;
+/// Of all together programs get less than a quarter of their stack (Linux: 2 MiB with the arguments).
+const LONGEST_IN_ALL: usize = 500_000;
 
 /// Refuses variables that a caller can't set.
 pub(super) fn check_variables(env: &BTreeMap<String, String>) -> Result<(), ProviderError> {
+    let all: usize = env.iter().map(|(name, value)| name.len() + value.len() + 2).sum();
+    if all > LONGEST_IN_ALL {
+        let message = format!(
+            "The variables in env are {all} bytes together, more than {LONGEST_IN_ALL}: write them to a file instead."
+        );
+        return Err(ProviderError::Invalid(message));
+    }
     for (name, value) in env {
         let plain = !name.is_empty() && name.bytes().all(|byte| byte == b'_' || byte.is_ascii_alphanumeric());
         if !plain || name.starts_with(|first: char| first.is_ascii_digit()) || value.contains('\0') {

@@ -25,7 +25,8 @@ pub(super) fn gone(sandbox: &Record, reason: &str) -> Failure {
         _ if sandbox.variant == ATTACHED => {
             "The server itself and its files are as they were: call connect_to_jupyter to attach it again.".to_owned()
         }
-        Some(files) if Path::new(files).exists() => {
+        // Where they are a folder, somebody may have removed it.
+        Some(files) if !sandbox.ephemeral && (!files.starts_with('/') || Path::new(files).exists()) => {
             format!("Its files are kept: call launch_sandbox with sandbox_name '{name}' to go on with them.")
         }
         _ => format!("Its files were deleted: call launch_sandbox with sandbox_name '{name}' to begin anew."),

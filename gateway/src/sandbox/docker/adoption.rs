@@ -78,6 +78,6 @@ impl DockerProvider {
         let image = self.images.ready(docker, &self.images.with_nft(), &Progress::default()).await?;
         let labels = labels::of([(labels::DIRECTORY, self.directory.as_str()), (labels::SANDBOX, id.as_str())]);
         let target = firewall::Target { container: &backend.container, image: &image, labels };
-        firewall::apply(docker, &target, &firewall::rules(gateway, backend.egress)).await
+        firewall::apply(docker, &target, &firewall::rules(gateway, backend.egress, &firewall::machine())).await
     }
 }

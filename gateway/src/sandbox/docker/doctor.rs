@@ -4,7 +4,7 @@
 //! then with them.
 
 use std::collections::HashMap;
-use std::net::Ipv4Addr;
+use std::net::{IpAddr, Ipv4Addr};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -12,9 +12,11 @@ use bollard::errors::Error;
 use bollard::exec::StartExecResults;
 use bollard::models::ExecConfig;
 use bollard::query_parameters::{
-    CreateContainerOptionsBuilder, ListContainersOptionsBuilder, RemoveVolumeOptions, StartContainerOptions,
+    CreateContainerOptionsBuilder, ListContainersOptionsBuilder, ListVolumesOptionsBuilder, RemoveVolumeOptions,
+    StartContainerOptions,
 };
 use futures_util::TryStreamExt;
+use jiff::Timestamp;
 use secrecy::SecretString;
 use tokio::net::TcpListener;
 
@@ -41,7 +43,9 @@ const ANSWERS: &str = "answers";
 /// How long another sandbox may take until it listens.
 const PATIENCE: Duration = Duration::from_secs(30);
 /// How long a container of the doctor lives when nobody removes it, in seconds.
-const LIFE: &str = "600";
+const LIFE: i64 = 600;
+/// Begins the name that what the doctor makes has for a data directory's id.
+const DIRECTORY: &str = "doctor-";
 /// Tries addresses all at once and prints one word for each.
 const PROBE: &str = r#"
 import json, os, socket, sys
@@ -102,7 +106,7 @@ async fn examined(
     let image = images.ready(&connected.docker, &images.with_nft(), news).await;
     let image = image.map_err(|error| error.to_string())?;
     let bridge = network::bridge(connected).await.map_err(|error| engine::said(&error))?;
-    let directory = format!("doctor-{}", uuid::Uuid::new_v4());
+    let directory = format!("{DIRECTORY}{}", uuid::Uuid::new_v4());
     let volumes = Volumes::new(Arc::clone(engine), &directory);
     let ward = Ward { connected, volumes, directory, request, resources, image, bridge };
     ward.remove_dead().await.map_err(|error| engine::said(&error))?;
@@ -132,15 +136,24 @@ impl Ward<'_> {
         let on_loopback = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).await.map_err(|error| error.to_string())?;
         let port = |listener: &TcpListener| listener.local_addr().map(|address| address.port()).unwrap_or_default();
         let patient = self.start(patient, &["-c", &format!("import time; time.sleep({LIFE})")]).await?;
-        let other = self.start(neighbour, &["-m", "http.server", &PORT.to_string()]).await?;
+        let serve = format!(
+            "import http.server as web, threading, time\n\
+            server = web.HTTPServer(('', {PORT}), web.BaseHTTPRequestHandler)\n\
+            threading.Thread(target=server.serve_forever, daemon=True).start()\n\
+            time.sleep({LIFE})"
+        );
+        let other = self.start(neighbour, &["-c", &serve]).await?;
         let address = network::address(&self.connected.docker, &other, &self.bridge.id).await.map_err(said)?;
         let neighbour = address.ok_or("the engine gave a container no address")?.to_string();
         let here = self.bridge.gateway.to_string();
+        let is_another = |address: &&IpAddr| address.is_ipv4() && **address != self.bridge.gateway;
+        let own = firewall::machine().iter().find(is_another).map_or_else(|| here.clone(), ToString::to_string);
         let target =
             |what: &str, address: &str, port| Target { what: what.to_owned(), address: address.to_owned(), port };
         let targets = [
             target("another sandbox's Jupyter", &neighbour, PORT),
             target("what listens where the gateway runs", &here, port(&on_all)),
+            target("the same at the machine's own address", &own, port(&on_all)),
             target("what listens on the gateway's loopback alone", &here, port(&on_loopback)),
             target("the cloud's metadata", METADATA, 80),
             target("an engine that is open to the network", &here, ENGINE_PORT),
@@ -204,7 +217,7 @@ impl Ward<'_> {
 
     async fn rule(&self, container: &str) -> Result<(), String> {
         let target = firewall::Target { container, image: &self.image, labels: self.marks() };
-        let rules = firewall::rules(self.bridge.gateway, self.resources.egress);
+        let rules = firewall::rules(self.bridge.gateway, self.resources.egress, &firewall::machine());
         firewall::apply(&self.connected.docker, &target, &rules).await.map_err(|error| error.to_string())
     }
 
@@ -239,17 +252,34 @@ impl Ward<'_> {
         engine::gone(docker.remove_volume(&workspace, None::<RemoveVolumeOptions>).await)
     }
 
-    /// Those of a doctor who was killed; they ended since.
+    /// What a doctor left who was killed. None works for that long, and another one may be at work.
     async fn remove_dead(&self) -> Result<(), Error> {
         let docker = &self.connected.docker;
-        let mut filters = labels::filter([(labels::ROLE, ROLE)]);
-        filters.insert("status".to_owned(), vec!["exited".to_owned()]);
+        let is_doctors = |labels: &HashMap<String, String>| {
+            labels.get(labels::DIRECTORY).is_some_and(|directory| directory.starts_with(DIRECTORY))
+        };
+        let filters = labels::filter([(labels::DIRECTORY, "")]);
         let options = ListContainersOptionsBuilder::default().all(true).filters(&filters).build();
         for container in docker.list_containers(Some(options)).await? {
-            remove(docker, &container.id.unwrap_or_default(), false).await?;
+            let made = container.created.and_then(|seconds| Timestamp::from_second(seconds).ok());
+            if container.labels.as_ref().is_some_and(is_doctors) && is_old(made) {
+                remove(docker, &container.id.unwrap_or_default(), false).await?;
+            }
+        }
+        let options = ListVolumesOptionsBuilder::default().filters(&filters).build();
+        for volume in docker.list_volumes(Some(options)).await?.volumes.unwrap_or_default() {
+            let made = volume.created_at.as_ref().and_then(|at| at.parse().ok());
+            if is_doctors(&volume.labels) && is_old(made) {
+                // One that a doctor uses is refused.
+                let _ = docker.remove_volume(&volume.name, None::<RemoveVolumeOptions>).await;
+            }
         }
         Ok(())
     }
+}
+
+fn is_old(made: Option<Timestamp>) -> bool {
+    made.is_some_and(|made| Timestamp::now().duration_since(made).as_secs() > LIFE)
 }
 
 impl Target {

@@ -22,7 +22,7 @@ pub(super) const REMOVAL: Duration = Duration::from_secs(20);
 impl DockerProvider {
     pub(super) async fn end(&self, id: &SandboxId) -> Result<(), ProviderError> {
         let not_ended = |reason: String| ProviderError::NotEnded(reason);
-        let docker = &self.engine.connected().await.map_err(|error| not_ended(error.to_string()))?.docker;
+        let docker = &self.engine.connected().await.map_err(ProviderError::not_ended)?.docker;
         let under_way = self.under_way(id);
         let _created = under_way.lock().await;
         let ended = async {

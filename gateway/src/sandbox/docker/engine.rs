@@ -1,5 +1,6 @@
 //! The Docker Engine: where it is, whether it answers, and whether the gateway itself runs in it.
 
+use std::net::IpAddr;
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -81,7 +82,7 @@ impl Engine {
     /// The configured address, else the first socket that is there.
     fn address(&self) -> Result<String, ProviderError> {
         let in_variable = || std::env::var("DOCKER_HOST").ok().filter(|host| !host.is_empty());
-        if let Some(host) = self.host.clone().or_else(in_variable) {
+        if let Some(host) = self.host.clone().filter(|host| !host.is_empty()).or_else(in_variable) {
             let known = ["unix://", "tcp://", "http://"].iter().any(|scheme| host.starts_with(scheme));
             let message = format!("the engine's address '{host}' has to begin with unix:// or tcp://");
             return if known { Ok(host) } else { Err(ProviderError::Unavailable(message)) };
@@ -106,7 +107,8 @@ fn expanded(socket: &str) -> Option<PathBuf> {
 fn is_on_this_machine(host: &str) -> bool {
     let Some((_, address)) = host.split_once("://") else { return false };
     let name = address.rsplit_once(':').map_or(address, |(name, _)| name);
-    host.starts_with("unix://") || name == "localhost" || name.starts_with("127.") || name == "[::1]"
+    let is_loopback = name.trim_matches(['[', ']']).parse().is_ok_and(|address: IpAddr| address.is_loopback());
+    host.starts_with("unix://") || name == "localhost" || is_loopback
 }
 
 /// The container that this process runs in, if it is one of the engine's: its id is in the mounts that every engine makes
@@ -192,6 +194,6 @@ mod tests {
     #[test]
     fn an_engine_elsewhere_is_told_apart() {
         assert!(is_on_this_machine("unix:///var/run/docker.sock") && is_on_this_machine("tcp://127.0.0.1:2375"));
-        assert!(!is_on_this_machine("tcp://build.example.com:2375"));
+        assert!(!is_on_this_machine("tcp://build.example.com:2375") && !is_on_this_machine("tcp://127.example.com:1"));
     }
 }

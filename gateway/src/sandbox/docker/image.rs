@@ -106,7 +106,7 @@ async fn present(docker: &Docker, reference: &str) -> Result<Option<String>, Pro
 async fn build(docker: &Docker, image: &Ours, news: &Progress) -> Result<(), ProviderError> {
     let failed = |reason: &str, said: &[String]| {
         let said = if said.is_empty() { String::new() } else { format!("; it last said: {}", said.join(" | ")) };
-        ProviderError::Unavailable(format!("the image {} can't be built: {reason}{said}", image.reference))
+        ProviderError::Missing(format!("The image {} can't be built: {reason}{said}", image.reference))
     };
     let (argument, stands_on) = &image.stands_on;
     let mut arguments: HashMap<String, String> = HashMap::from([((*argument).to_owned(), stands_on.clone())]);
@@ -154,7 +154,7 @@ async fn drop_stages(docker: &Docker) {
 async fn pull(docker: &Docker, reference: &str, news: &Progress) -> Result<(), ProviderError> {
     let failed = |reason: &str| {
         let next = "check its name, or pull it by hand (docker pull)";
-        ProviderError::Unavailable(format!("the image {reference} can't be pulled ({reason}): {next}"))
+        ProviderError::Missing(format!("The image {reference} can't be pulled ({reason}): {next}."))
     };
     // Without a tag the engine would pull all of them.
     let name = reference.rsplit_once('/').map_or(reference, |(_, name)| name);

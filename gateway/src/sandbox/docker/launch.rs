@@ -98,7 +98,7 @@ impl DockerProvider {
         started.map_err(|error| unstarted(&error, &ready.resources))?;
         points::reached("docker.started").await;
         let target = firewall::Target { container, image: &ready.with_nft, labels: self.marks(plan) };
-        let rules = firewall::rules(ready.bridge.gateway, ready.resources.egress);
+        let rules = firewall::rules(ready.bridge.gateway, ready.resources.egress, &firewall::machine());
         if let Err(error) = firewall::apply(docker, &target, &rules).await {
             // Where the container ended at once, that is the reason.
             self.watch.look(docker, &plan.id).await;

@@ -185,16 +185,21 @@ pub(super) async fn ended(docker: &Docker, watched: &Watched) -> Result<Option<S
     if watched.started_at.is_none() && state.finished_at.as_deref().is_none_or(|at| at.starts_with("0001-")) {
         return Ok(None);
     }
-    Ok(Some(reason(&state, &last_words(docker, &watched.container).await)))
+    let just_now = watched.out_of_memory.is_some_and(|at| at.elapsed() < OOM_MEMORY);
+    Ok(Some(reason(&state, just_now, &last_words(docker, &watched.container).await)))
 }
 
-fn reason(state: &ContainerState, said: &str) -> String {
+/// `out_of_memory`: the engine told of that just before. Its own mark stays, whatever ends the container later.
+fn reason(state: &ContainerState, out_of_memory: bool, said: &str) -> String {
     if let Some(own) = said.lines().rev().find_map(|line| line.strip_prefix(OWN_REASON)) {
         return own.to_owned();
     }
     let code = state.exit_code.unwrap_or_default();
     let how = match code {
-        _ if state.oom_killed == Some(true) && code != 0 => "its container ran out of memory and was killed".to_owned(),
+        137 if out_of_memory => "its container ran out of memory and was killed".to_owned(),
+        137 if state.oom_killed == Some(true) => {
+            "its container was killed (exit code 137); it had run out of memory before".to_owned()
+        }
         137 => "its container was killed (exit code 137)".to_owned(),
         143 | 0 => format!("its container was stopped (exit code {code})"),
         code => format!("its container ended with exit code {code}"),
@@ -218,10 +223,14 @@ mod tests {
     #[test]
     fn an_end_is_called_by_its_name() {
         let state = |code, oom| ContainerState { exit_code: Some(code), oom_killed: Some(oom), ..Default::default() };
-        assert!(reason(&state(137, true), "").contains("out of memory"));
-        assert!(reason(&state(137, false), "").contains("killed (exit code 137)"));
-        assert_eq!(reason(&state(0, false), "[W] x\ncellgate: it was not used for 5 s"), "it was not used for 5 s");
-        let failed = reason(&state(3, false), "no module named x");
+        assert!(reason(&state(137, true), true, "").contains("ran out of memory and"));
+        assert!(reason(&state(137, true), false, "").contains("was killed (exit code 137); it had"));
+        assert!(reason(&state(137, false), false, "").contains("killed (exit code 137)"));
+        assert_eq!(
+            reason(&state(0, false), false, "[W] x\ncellgate: it was not used for 5 s"),
+            "it was not used for 5 s"
+        );
+        let failed = reason(&state(3, false), false, "no module named x");
         assert!(failed.contains("exit code 3") && failed.ends_with("no module named x"), "{failed}");
     }
 }

@@ -1,0 +1,108 @@
+//! What goes wrong in a cluster, and what callers are told.
+
+use std::path::PathBuf;
+use std::process::{Command, Stdio};
+use std::time::{Duration, Instant};
+
+use serde_json::json;
+use tempfile::TempDir;
+
+use crate::harness::{SOON, eventually, not_run, signal};
+use crate::yard::{API, Yard, apply, tried};
+
+const CONFIGURATION: &str = r#"
+[environments.huge]
+memory = "4000Gi"
+
+[environments.absent]
+image = "127.0.0.1:1/none:1"
+"#;
+
+#[tokio::test]
+async fn a_gateway_that_was_killed_or_stopped_is_followed_by_one_that_goes_on() {
+    let mut yard = Yard::with_box().await;
+    yard.run("box", "x = 41").await;
+    yard.kill_and_restart().await;
+    assert!(yard.run("box", "print(x + 1)").await.contains("42"));
+    yard.stop_and_restart().await;
+    assert!(yard.run("box", "print(x + 2)").await.contains("43"));
+}
+
+#[tokio::test]
+async fn a_pod_that_somebody_deleted_is_told_of_and_its_files_are_there() {
+    let yard = Yard::with_box().await;
+    yard.run("box", "open('kept.txt', 'w').write('kept')").await;
+    yard.kubectl(&["delete", "pod", &yard.pod("box").await]);
+    let record = yard.becomes("box", "lost").await;
+    assert!(record["status_reason"].to_string().contains("deleted"), "{record}");
+    let gone = yard.client.call("execute_code", json!({"sandbox_name": "box", "code": "1"})).await;
+    gone.refused(&["sandbox.gone"]).says("Its files are kept");
+    assert_eq!(yard.truth("deleted").await, "lost");
+    yard.launch("box").await;
+    assert!(yard.run("box", "print(open('kept.txt').read())").await.contains("kept"));
+}
+
+#[tokio::test]
+async fn why_a_pod_does_not_start_is_said_in_words_and_in_time() {
+    let folder = TempDir::new().expect("a directory");
+    let file = folder.path().join("cellgate.toml");
+    std::fs::write(&file, CONFIGURATION).expect("it is written");
+    let yard = Yard::with(&["--config", &file.to_string_lossy()]).await;
+    for (environment, words) in [("huge", "Insufficient memory"), ("absent", "image can't be had")] {
+        let begun = Instant::now();
+        let failed = yard.launch_with(json!({"sandbox_name": "box", "environment": environment})).await;
+        let failed = failed.refused(&["sandbox.launch_failed"]);
+        assert!(failed.structured().to_string().contains(words), "{}", failed.structured());
+        assert!(begun.elapsed() < Duration::from_secs(30), "{environment}: {:?}", begun.elapsed());
+        assert_eq!(yard.truth(environment).await, "failed");
+    }
+    let namespace = &yard.namespace.name;
+    apply(&json!({
+        "apiVersion": "v1", "kind": "ResourceQuota", "metadata": {"name": "none", "namespace": namespace},
+        "spec": {"hard": {"pods": "0"}},
+    }));
+    let failed = yard.launch_with(json!({"sandbox_name": "box"})).await.refused(&["sandbox.launch_failed"]);
+    assert!(failed.structured().to_string().contains("exceeded quota"), "{}", failed.structured());
+    assert_eq!(yard.truth("quota").await, "failed");
+}
+
+#[tokio::test]
+async fn a_pod_ends_by_itself_when_its_gateway_never_comes_back() {
+    let mut yard = Yard::start().await;
+    yard.launch_with(json!({"sandbox_name": "box", "ttl_seconds": 3})).await.ok();
+    let pod = yard.pod("box").await;
+    let deadline = yard.kubectl(&["get", "pod", &pod, "-o", "jsonpath={.spec.activeDeadlineSeconds}"]);
+    assert!(deadline.parse::<u64>().is_ok_and(|seconds| seconds < 70), "{deadline}");
+    yard.gateway().kill();
+    let phase = || yard.kubectl(&["get", "pod", &pod, "-o", "jsonpath={.status.phase}"]);
+    eventually("it ends", Duration::from_secs(90), || matches!(phase().as_str(), "Succeeded" | "Failed")).await;
+    yard.kill_and_restart().await;
+    assert_eq!(yard.truth("expired").await, "lost");
+}
+
+#[tokio::test]
+async fn an_api_server_that_goes_away_and_comes_back_costs_no_sandbox() {
+    let (Some(pid_file), Ok(command)) =
+        (std::env::var_os("CELLGATE_TEST_API_PID_FILE").map(PathBuf::from), std::env::var("CELLGATE_TEST_API_COMMAND"))
+    else {
+        return not_run("API server restart", "the cluster is not this suite's own");
+    };
+    let _alone = API.write().await;
+    let yard = Yard::unguarded(&[]).await;
+    yard.launch("box").await;
+    yard.run("box", "x = 41").await;
+    signal(std::fs::read_to_string(&pid_file).expect("its pid").trim().parse().expect("a number"), "TERM");
+    eventually("it ends", SOON, || !tried(&["get", "--raw", "/readyz"]).1).await;
+    yard.client.call("list_sandboxes", json!({})).await.ok();
+    let refused = yard.client.call("launch_sandbox", json!({"sandbox_name": "other"})).await;
+    refused.refused(&["provider.unavailable", "sandbox.launch_failed"]);
+    let words: Vec<&str> = command.split(' ').collect();
+    let mut api = Command::new(words[0]);
+    api.args(&words[1..]).stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
+    let mut api = api.spawn().expect("it starts");
+    std::fs::write(&pid_file, api.id().to_string()).expect("its pid is written");
+    std::thread::spawn(move || api.wait());
+    eventually("it answers", Duration::from_secs(60), || tried(&["get", "--raw", "/readyz"]).1).await;
+    assert!(yard.run("box", "print(x + 1)").await.contains("42"));
+    yard.launch("other").await;
+}

@@ -1,0 +1,68 @@
+//! What the cluster has of a sandbox: a record object that owns the rest, and finds a gateway that lost its own.
+
+use serde_json::{Value, json};
+
+use crate::harness::Berth;
+use crate::yard::{API, Namespace, Yard, own_arguments, tried};
+
+#[tokio::test]
+async fn deleting_the_record_removes_all_but_the_files() {
+    let yard = Yard::with_box().await;
+    let name = yard.pod("box").await;
+    let objects: Value =
+        serde_json::from_str(&yard.kubectl(&["get", "pod,secret", &name, "-o", "json"])).expect("JSON");
+    let record = yard.kubectl(&["get", "configmap", &name, "-o", "jsonpath={.metadata.uid}"]);
+    for object in objects["items"].as_array().expect("a list") {
+        let owner = &object["metadata"]["ownerReferences"][0];
+        assert_eq!((&owner["kind"], &owner["uid"]), (&json!("ConfigMap"), &json!(record)), "{object}");
+        assert!(object["metadata"]["finalizers"].is_null(), "{object}");
+    }
+    yard.kubectl(&["delete", "configmap", &name, "--wait=false"]);
+    yard.becomes("box", "lost").await;
+    assert_eq!(yard.truth("record deleted").await, "lost");
+    assert_eq!(yard.namespace.objects("persistentvolumeclaims").len(), 1);
+}
+
+#[tokio::test]
+async fn a_gateway_that_lost_its_data_directory_finds_its_sandboxes_again() {
+    let _api = API.read().await;
+    let namespace = Namespace::new();
+    // The key that tokens are derived from stays, as a Secret of the chart does.
+    let keys = tempfile::TempDir::new().expect("a directory");
+    let file = keys.path().join("keys");
+    std::fs::write(&file, "07".repeat(32)).expect("it is written");
+    let named = ["--kubernetes-gateway", "release", "--master-key-file", file.to_str().expect("text")];
+    let arguments = [&own_arguments(&namespace.name)[..], &named].concat();
+    let mut first = Berth::start(&arguments).await;
+    let launched = first.launch("box").await;
+    first.launch("gone").await;
+    first.run("box", "x = 41").await;
+    first.gateway().kill();
+    first.end();
+    let gone = tried(&["-n", &namespace.name, "get", "pods", "-o", "name"]).0;
+    assert_eq!(gone.lines().count(), 2, "{gone}");
+    let second = Berth::start(&arguments).await;
+    assert_eq!(second.record("box").await["id"], launched.get("sandbox")["id"]);
+    assert!(second.run("box", "print(6 * 7)").await.contains("42"));
+    second.terminate("gone").await;
+    second.terminate("box").await;
+    assert!(namespace.left().is_empty(), "{:?}", namespace.left());
+}
+
+#[tokio::test]
+async fn two_gateways_in_one_namespace_leave_each_others_alone() {
+    let _api = API.read().await;
+    let namespace = Namespace::new();
+    let own = own_arguments(&namespace.name);
+    let start = |name: &'static str| {
+        let arguments = [&own[..], &["--kubernetes-gateway", name]].concat();
+        async move { Berth::start(&arguments).await }
+    };
+    let (one, mut other) = (start("one").await, start("other").await);
+    one.launch("box").await;
+    other.launch("box").await;
+    other.kill_and_restart().await;
+    other.terminate("box").await;
+    assert!(one.run("box", "print(6 * 7)").await.contains("42"));
+    one.terminate("box").await;
+}
