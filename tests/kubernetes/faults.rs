@@ -14,6 +14,9 @@ const CONFIGURATION: &str = r#"
 [environments.huge]
 memory = "4000Gi"
 
+[environments.sealed]
+egress = "none"
+
 [environments.absent]
 image = "127.0.0.1:1/none:1"
 "#;
@@ -56,6 +59,8 @@ async fn why_a_pod_does_not_start_is_said_in_words_and_in_time() {
         assert!(begun.elapsed() < Duration::from_secs(30), "{environment}: {:?}", begun.elapsed());
         assert_eq!(yard.truth(environment).await, "failed");
     }
+    let sealed = yard.launch_with(json!({"sandbox_name": "box", "environment": "sealed"})).await;
+    sealed.refused(&["provider.unsupported"]).says("network policy");
     let namespace = &yard.namespace.name;
     apply(&json!({
         "apiVersion": "v1", "kind": "ResourceQuota", "metadata": {"name": "none", "namespace": namespace},

@@ -1,6 +1,6 @@
 //! Which providers can run here, and what is missing.
 
-use super::{FleetConfig, Progress, docker, process};
+use super::{FleetConfig, Progress, docker, kubernetes, process};
 
 /// One thing that was found out about a provider.
 pub struct Finding {
@@ -19,9 +19,9 @@ pub async fn doctor(config: &FleetConfig, news: &Progress) -> Vec<Finding> {
     let attached = "attaches a Jupyter server that already runs: needs its URL and token".to_owned();
     let mut findings = vec![Finding { provider: "process", ok, detail }];
     findings.extend(docker::doctor(config, news).await);
-    findings.extend([
-        Finding { provider: "jupyter-server", ok: true, detail: attached },
-        Finding { provider: "kubernetes", ok: false, detail: "not in this version".to_owned() },
-    ]);
+    let kubernetes = kubernetes::doctor(config).await;
+    let (ok, detail) = (kubernetes.is_ok(), kubernetes.unwrap_or_else(|missing| missing));
+    findings.push(Finding { provider: "kubernetes", ok, detail });
+    findings.push(Finding { provider: "jupyter-server", ok: true, detail: attached });
     findings
 }

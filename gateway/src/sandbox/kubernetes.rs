@@ -20,6 +20,7 @@ use k8s_openapi::api::core::v1::{ConfigMap, Pod};
 use kube::Api;
 use kube::api::{DeleteParams, ListParams, LogParams};
 
+use super::profile::{Gpu, Image, Resources};
 use super::size::Size;
 use super::{Endpoint, docker};
 use super::{
@@ -157,6 +158,32 @@ impl KubernetesProvider {
     }
 }
 
+/// What an environment asks for that a pod can't be given.
+fn unkept(resources: &Resources) -> Option<&'static str> {
+    let wishes = [
+        ("'egress' (a network policy decides that)", resources.egress.is_some()),
+        ("'pids' (a node's kubelet limits them)", resources.pids.is_some()),
+        ("'gpu' of all (a pod asks for a number)", resources.gpu == Some(Gpu::All)),
+    ];
+    wishes.into_iter().find(|(_, wished)| *wished).map(|(wish, _)| wish)
+}
+
+/// Whether this provider can run here: the sentence for `doctor`.
+pub(super) async fn doctor(config: &FleetConfig) -> Result<String, String> {
+    let settings = &config.kubernetes;
+    let cluster = Cluster::new(settings.namespace.clone(), settings.gateway.as_deref().unwrap_or("doctor"));
+    let connected = cluster.connected().await.map_err(|error| error.to_string())?;
+    let place = if connected.is_inside { "in it" } else { "outside it" };
+    let files = match &settings.storage_class {
+        Some(class) => format!("kept in claims of class {class}"),
+        None => "not kept (no --storage-class)".to_owned(),
+    };
+    Ok(format!(
+        "the cluster answers; the gateway runs {place}; pods in namespace {}; files are {files}",
+        connected.namespace
+    ))
+}
+
 /// Deletes an object in the background; one that isn't there is fine.
 async fn delete<K>(api: &Api<K>, name: &str) -> Result<(), String>
 where
@@ -190,7 +217,11 @@ impl SandboxProvider for KubernetesProvider {
             return Err(ProviderError::Unsupported { variant: self.variant(), wish });
         }
         check_variables(&request.env)?;
-        self.profiles.resolve(request).map(drop)
+        unkept(&self.profiles.resolve(request)?).map_or(Ok(()), |wish| {
+            Err(ProviderError::Refused(format!(
+                "The kubernetes provider can't keep the wish {wish} of this environment: the operator has to take it out there."
+            )))
+        })
     }
 
     fn begin(&self) -> BoxFuture<'_, ()> {
@@ -307,10 +338,10 @@ impl KubernetesProvider {
     }
 
     /// What an image of ours is called, wherever the cluster's nodes get it from.
-    fn reference(&self, image: &super::profile::Image) -> String {
+    fn reference(&self, image: &Image) -> String {
         match image {
-            super::profile::Image::Ours(name) => docker::reference(name, &self.base_image),
-            super::profile::Image::Named(reference) => reference.clone(),
+            Image::Ours(name) => docker::reference(name, &self.base_image),
+            Image::Named(reference) => reference.clone(),
         }
     }
 }

@@ -18,7 +18,6 @@ const MEMORY: Size = Size(2 << 30);
 const LEAST_MEMORY: Size = Size(192 << 20);
 const CPU: f64 = 2.0;
 const LEAST_CPU: f64 = 0.1;
-const PIDS: u32 = 512;
 /// Jupyter, and a kernel with the threads of its libraries.
 const LEAST_PIDS: u32 = 64;
 /// As many as Linux has.
@@ -91,10 +90,12 @@ pub(super) struct Resources {
     pub(super) image: Image,
     pub(super) memory: Size,
     pub(super) cpu: f64,
-    pub(super) pids: u32,
+    /// The most processes and threads, if the operator said so.
+    pub(super) pids: Option<u32>,
     pub(super) disk: Option<Size>,
     pub(super) gpu: Option<Gpu>,
-    pub(super) egress: Egress,
+    /// What the operator chose, if anything.
+    pub(super) egress: Option<Egress>,
     pub(super) runtime: Option<String>,
 }
 
@@ -139,10 +140,10 @@ impl Profiles {
             image: self.image(name, request)?,
             memory: memory(profile.memory.unwrap_or(MEMORY), request.memory.as_deref())?,
             cpu: cpu(profile.cpu.unwrap_or(CPU), request.cpu)?,
-            pids: profile.pids.unwrap_or(PIDS),
+            pids: profile.pids,
             disk: profile.disk,
             gpu: gpu(profile.gpu, request.gpu.as_deref())?,
-            egress: profile.egress.unwrap_or_default(),
+            egress: profile.egress,
             runtime: profile.runtime,
         };
         Ok(resources)
@@ -342,7 +343,7 @@ mod tests {
         let none = profiles("", &[]).unwrap();
         assert_eq!(none.resolve(&asks(None)).unwrap().image, Image::Ours("python"));
         let scientific = none.resolve(&asks(Some("scientific"))).unwrap();
-        assert_eq!((scientific.image, scientific.egress), (Image::Ours("scientific"), Egress::Internet));
+        assert_eq!((scientific.image, scientific.egress), (Image::Ours("scientific"), None));
         let refused = none.resolve(&asks(Some("gpu"))).unwrap_err().to_string();
         assert!(refused.contains("default, python, scientific"), "{refused}");
     }
@@ -355,7 +356,7 @@ mod tests {
         )
         .unwrap();
         let ml = table.resolve(&asks(Some("ml"))).unwrap();
-        assert_eq!((ml.memory, ml.egress), (Size(4 << 30), Egress::None));
+        assert_eq!((ml.memory, ml.egress), (Size(4 << 30), Some(Egress::None)));
         assert_eq!(table.resolve(&asks(Some("scientific"))).unwrap().memory, Size(1 << 30));
         let versioned = |version: &str| {
             table.resolve(&LaunchRequest { environment_version: Some(version.to_owned()), ..asks(Some("ml")) })

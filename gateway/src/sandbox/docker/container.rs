@@ -19,6 +19,8 @@ use crate::sandbox::profile::{Gpu, Resources};
 pub(super) const PORT: u16 = 8888;
 const HOME: &str = "/home/sandbox";
 const WORKSPACE: &str = "/workspace";
+/// The most processes and threads where the operator says nothing.
+const PIDS: u32 = 512;
 /// Any user of group 0 can write in an image's writable folders.
 const USER: &str = "1000:0";
 /// Seconds that Jupyter gets to end its kernels before everything is killed.
@@ -81,7 +83,7 @@ fn host_config(making: &Making<'_>, port: String) -> HostConfig {
         // As much as the memory: no swap.
         memory_swap: Some(memory),
         nano_cpus: Some(nanos(resources.cpu.min(making.cpus))),
-        pids_limit: Some(resources.pids.into()),
+        pids_limit: Some(resources.pids.unwrap_or(PIDS).into()),
         ulimits: Some(ulimits()),
         cap_drop: Some(vec!["ALL".to_owned()]),
         security_opt: Some(vec!["no-new-privileges:true".to_owned()]),

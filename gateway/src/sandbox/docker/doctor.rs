@@ -217,7 +217,8 @@ impl Ward<'_> {
 
     async fn rule(&self, container: &str) -> Result<(), String> {
         let target = firewall::Target { container, image: &self.image, labels: self.marks() };
-        let rules = firewall::rules(self.bridge.gateway, self.resources.egress, &firewall::machine());
+        let rules =
+            firewall::rules(self.bridge.gateway, self.resources.egress.unwrap_or_default(), &firewall::machine());
         firewall::apply(&self.connected.docker, &target, &rules).await.map_err(|error| error.to_string())
     }
 

@@ -50,7 +50,8 @@ impl DockerProvider {
         self.watch.add(&plan.id, &container, started_at.clone());
         self.watch.look(docker, &plan.id).await;
         let address = address(&found, connected, &ready.bridge.id);
-        let backend = Backend::new(container, started_at, ready.bridge.gateway, ready.resources.egress);
+        let backend =
+            Backend::new(container, started_at, ready.bridge.gateway, ready.resources.egress.unwrap_or_default());
         match (address, self.ended(&plan.id)) {
             (_, Some(reason)) => Err(ProviderError::Failed(reason)),
             (None, None) => Err(ProviderError::Failed("the engine gave its container no address".to_owned())),
@@ -98,7 +99,8 @@ impl DockerProvider {
         started.map_err(|error| unstarted(&error, &ready.resources))?;
         points::reached("docker.started").await;
         let target = firewall::Target { container, image: &ready.with_nft, labels: self.marks(plan) };
-        let rules = firewall::rules(ready.bridge.gateway, ready.resources.egress, &firewall::machine());
+        let rules =
+            firewall::rules(ready.bridge.gateway, ready.resources.egress.unwrap_or_default(), &firewall::machine());
         if let Err(error) = firewall::apply(docker, &target, &rules).await {
             // Where the container ended at once, that is the reason.
             self.watch.look(docker, &plan.id).await;

@@ -125,7 +125,7 @@ impl Fleet {
 
     /// The sandbox of that name if it runs; one whose processes are gone is cleared away first.
     async fn running(&self, owner: &Owner, name: &str) -> Result<Option<Arc<Sandbox>>, FleetError> {
-        let Some(sandbox) = self.find(owner, name) else { return Ok(None) };
+        let Some(sandbox) = self.find(owner, name) else { return self.clear_left(owner, name).await.map(|()| None) };
         if let Some(reason) = sandbox.lost() {
             self.end(&sandbox, Cause::Lost(reason), None).await?;
             return Ok(None);
@@ -136,6 +136,17 @@ impl Fleet {
             return Ok(None);
         }
         Ok(Some(sandbox))
+    }
+
+    /// Ends what an earlier launch of that name could not take down again. The name's turn is this launch's.
+    async fn clear_left(&self, owner: &Owner, name: &str) -> Result<(), FleetError> {
+        let left = self.records.find(owner, name, self.instance.id())?;
+        let is_left = |record: &Record| record.status.is_live() && record.instance == self.instance.id();
+        if let Some(left) = left.filter(is_left).filter(|record| record.wish != Status::Running) {
+            let cause = Cause::wished(&left).unwrap_or(Cause::Unfinished);
+            self.end_left_over(left, cause).await?;
+        }
+        Ok(())
     }
 
     async fn make(
@@ -205,7 +216,10 @@ impl Fleet {
     ) -> FleetError {
         self.live().remove(&record.id);
         if let Err(left) = provider.terminate(&record.id).await {
-            tracing::error!(sandbox = %record.id, error = %left, "a failed launch could not be taken down; the next start does it");
+            tracing::error!(sandbox = %record.id, error = %left, "a failed launch could not be taken down yet");
+            if let Err(error) = self.records.wish(&record.id, Status::Failed, &error.to_string()) {
+                tracing::error!(sandbox = %record.id, %error, "a wish can't be written; the next start ends it");
+            }
             return error;
         }
         take_away_unused(&mut record, provider.store().as_ref()).await;
