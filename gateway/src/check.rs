@@ -29,6 +29,9 @@ pub struct Arguments {
     /// Seconds for all steps; the clean-up has 30 more
     #[arg(long, value_name = "SECONDS", default_value_t = 120, value_parser = clap::value_parser!(u64).range(1..=86_400))]
     timeout: u64,
+    /// Also prove that a sandbox doesn't reach this address, which is tried from here as well. May be repeated
+    #[arg(long, value_name = "HOST:PORT")]
+    unreachable: Vec<String>,
 }
 
 /// Checks the gateway, tells it on stdout, and answers whether all is fine.
@@ -47,6 +50,9 @@ pub async fn run(arguments: &Arguments, settings: &Settings) -> anyhow::Result<b
     let asked = report.is_fine();
     let launched = report.step("launch", probe.launch(arguments.timeout)).await;
     report.step("run", probe.run()).await;
+    if !arguments.unreachable.is_empty() {
+        report.step("isolation", probe.isolation(&arguments.unreachable)).await;
+    }
     if asked {
         report.last_step("clean up", probe.clean_up(launched)).await;
     } else {

@@ -45,6 +45,8 @@ enum Action {
     Terminate(Selection),
     /// List the files that no sandbox uses, and delete them with --yes
     Prune(Pruning),
+    /// Remove what is left in the cluster of sandboxes whose gateway never came back (variant kubernetes); a job of the chart
+    Sweep,
     /// Make a new master key, from which tokens are derived and with which callers' secrets are sealed
     RotateKey,
     /// Say which providers can run here, and what is missing
@@ -74,6 +76,7 @@ pub async fn run() -> ExitCode {
         Action::List(selection) => operate::list(&cli.settings, &selection),
         Action::Terminate(selection) => operate::terminate(&cli.settings, &selection).await,
         Action::Prune(pruning) => operate::prune(&cli.settings, &pruning).await,
+        Action::Sweep => operate::sweep(&cli.settings).await,
         Action::RotateKey => operate::rotate_key(&cli.settings),
         Action::Doctor => return doctor(&cli.settings).await,
     };

@@ -8,7 +8,7 @@ use jiff::Timestamp;
 use serde_json::{Value, json};
 
 use crate::config::Settings;
-use crate::sandbox::{KeptFiles, Ledger, Record, is_of};
+use crate::sandbox::{self, KeptFiles, Ledger, Record, is_of};
 use crate::telemetry::show;
 
 /// Which of a data directory's sandboxes or files are meant.
@@ -143,6 +143,20 @@ pub async fn prune(settings: &Settings, pruning: &Pruning) -> anyhow::Result<()>
         (false, true) => show!("{deleted} deleted."),
         (false, false) => show!("Nothing was deleted; say --yes to delete these."),
     }
+    Ok(())
+}
+
+/// Removes what is left in the cluster of sandboxes whose gateway never came back.
+///
+/// # Errors
+/// When the cluster doesn't answer, or refuses.
+pub async fn sweep(settings: &Settings) -> anyhow::Result<()> {
+    settings.check()?;
+    let removed = sandbox::sweep(&settings.fleet(true)).await?;
+    for name in &removed {
+        show!("{name} was left and is removed");
+    }
+    show!("{} removed.", removed.len());
     Ok(())
 }
 

@@ -34,7 +34,7 @@ pub use doctor::{Finding, doctor};
 pub use error::FleetError;
 pub use fleet::{ATTACHED, Fleet, FleetConfig, KeptFiles, Launched, Lifetimes, Sandbox, Terminated};
 pub use identity::{Owner, SandboxId};
-pub use kubernetes::KubernetesConfig;
+pub use kubernetes::{KubernetesConfig, sweep};
 pub use ledger::{Ledger, is_of};
 pub use process::running_processes;
 pub use profile::{Egress, Profile, Profiles};

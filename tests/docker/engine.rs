@@ -66,6 +66,7 @@ async fn an_engine_that_is_restarted_ends_sandboxes_and_the_gateway_says_so_and_
     assert!(reason.contains("stopped") || reason.contains("killed"), "{record}");
     dock.launch("box").await;
     assert!(dock.run("box", "print(open('kept.txt').read())").await.contains("kept"));
+    let ready = format!("{}/readyz", dock.gateway().origin());
     let until = tokio::time::Instant::now() + SOON;
     while !http().get(&ready).send().await.expect("it answers").status().is_success() {
         assert!(tokio::time::Instant::now() < until, "it is ready again");

@@ -1,48 +1,10 @@
 //! All 22 tools, once each, through a container.
 
-use std::collections::BTreeSet;
-
-use serde_json::json;
-
 use crate::dock::Dock;
-use crate::harness::{contract_tools, sandbox_token};
+use crate::harness::every_tool_answers;
 
 #[tokio::test]
 async fn every_tool_answers_through_a_container() {
     let dock = Dock::start().await;
-    dock.launch("box").await;
-    let calls = [
-        ("list_sandboxes", json!({})),
-        ("use_sandbox", json!({"sandbox_name": "box"})),
-        ("list_files", json!({})),
-        ("use_notebook", json!({"notebook_name": "n", "notebook_path": "n.ipynb", "mode": "create"})),
-        ("insert_cell", json!({"cell_index": 0, "cell_type": "markdown", "cell_source": "# Title"})),
-        ("insert_execute_code_cell", json!({"cell_index": 1, "cell_source": "x = 6 * 7\nprint(x)"})),
-        ("insert_cell", json!({"cell_index": 2, "cell_type": "code", "cell_source": "print(x + 1)"})),
-        ("execute_cell", json!({"cell_index": 2})),
-        ("read_cell", json!({"cell_index": 2})),
-        ("read_notebook", json!({"notebook_name": "n"})),
-        ("edit_cell_source", json!({"cell_index": 2, "old_string": "x + 1", "new_string": "x + 2"})),
-        ("overwrite_cell_source", json!({"cell_index": 0, "cell_source": "# Other"})),
-        ("move_cell", json!({"source_index": 0, "target_index": 1})),
-        ("delete_cell", json!({"cell_indices": [1]})),
-        ("clear_cell_output", json!({"cell_index": 0})),
-        ("execute_code", json!({"code": "import matplotlib.pyplot as plt; plt.plot([1, 2]); plt.show()"})),
-        ("list_kernels", json!({})),
-        ("list_notebooks", json!({})),
-        ("restart_notebook", json!({"notebook_name": "n"})),
-        ("unuse_notebook", json!({"notebook_name": "n"})),
-    ];
-    let mut called = BTreeSet::from(["launch_sandbox", "connect_to_jupyter", "terminate_sandbox"]);
-    for (tool, arguments) in calls {
-        dock.client.call(tool, arguments).await.ok();
-        called.insert(tool);
-    }
-    let record = dock.record("box").await;
-    let token = sandbox_token(dock.data(), record["id"].as_str().expect("an id"));
-    dock.client.call("connect_to_jupyter", json!({"jupyter_url": record["url"], "jupyter_token": token})).await.ok();
-    dock.terminate("box").await;
-    let known = contract_tools()["tools"].as_array().expect("a list").iter();
-    let known: BTreeSet<&str> = known.map(|tool| tool["name"].as_str().expect("a name")).collect();
-    assert_eq!(called, known);
+    every_tool_answers(&dock).await;
 }

@@ -1,5 +1,7 @@
 //! What is asked of the gateway: one function a step, each answers what it found.
 
+use std::time::Duration;
+
 use anyhow::{Context, bail};
 use reqwest::header::{HeaderName, HeaderValue};
 use secrecy::SecretString;
@@ -16,6 +18,15 @@ const LEFT_OVER: u64 = 60;
 const WORKSPACE: HeaderName = HeaderName::from_static("cellgate-workspace");
 const CODE: &str = "6 * 7";
 const RESULT: &str = "42";
+/// How long a connection may take from here.
+const PATIENCE: Duration = Duration::from_secs(5);
+const CONNECT: &str = "import socket
+host, port = ADDRESS.rsplit(':', 1)
+try:
+    socket.create_connection((host.strip('[]'), int(port)), timeout=5).close()
+    print('answers')
+except OSError:
+    print('refused')";
 
 /// A client with a workspace of its own and a sandbox that has no name's like.
 pub(super) struct Probe {
@@ -74,6 +85,26 @@ impl Probe {
             bail!("{CODE} should give {RESULT} and gave {}: look at the sandboxes' Python", ran["outputs"]);
         }
         Ok(format!("{CODE} is {RESULT}"))
+    }
+
+    /// Tries addresses from here, then from the sandbox, which must reach none of them.
+    pub(super) async fn isolation(&self, addresses: &[String]) -> anyhow::Result<String> {
+        let mut found = Vec::new();
+        for address in addresses {
+            let here = tokio::time::timeout(PATIENCE, tokio::net::TcpStream::connect(address)).await;
+            let code = CONNECT.replace("ADDRESS", &serde_json::to_string(address)?);
+            let ran = done(self.call("execute_code", json!({"code": code, "sandbox_name": self.sandbox})).await?)?;
+            match ran["outputs"][0].as_str().map(str::trim) {
+                Some("answers") => {
+                    bail!("the sandbox reaches {address}: look at the network policies, and whether they are enforced")
+                }
+                Some("refused") => {}
+                _ => bail!("what becomes of {address} in the sandbox can't be told: {}", ran["outputs"]),
+            }
+            let control = if matches!(here, Ok(Ok(_))) { "it answers here" } else { "nothing answers here either" };
+            found.push(format!("no way to {address} ({control})"));
+        }
+        Ok(found.join(", "))
     }
 
     /// Ends the sandbox. One that was not `launched` may be unknown.

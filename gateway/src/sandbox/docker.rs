@@ -26,7 +26,7 @@ use futures_util::future::BoxFuture;
 
 use super::{
     Endpoint, FleetConfig, Found, LaunchRequest, Plan, Profiles, Progress, ProviderError, SandboxId, SandboxProvider,
-    WorkspaceStore, check_variables,
+    WorkspaceStore,
 };
 use adoption::Backend;
 use engine::Engine;
@@ -99,22 +99,7 @@ impl SandboxProvider for DockerProvider {
     }
 
     fn accept(&self, request: &LaunchRequest) -> Result<(), ProviderError> {
-        let kept = [
-            "environment",
-            "environment_version",
-            "gpu",
-            "image",
-            "cpu",
-            "memory",
-            "env",
-            "ttl_seconds",
-            "idle_timeout_seconds",
-        ];
-        if let Some(wish) = request.unkept(&kept) {
-            return Err(ProviderError::Unsupported { variant: self.variant(), wish });
-        }
-        check_variables(&request.env)?;
-        self.profiles.resolve(request).map(drop)
+        self.profiles.accept(self.variant(), request).map(drop)
     }
 
     fn begin(&self) -> BoxFuture<'_, ()> {

@@ -9,6 +9,7 @@ mod forward;
 mod labels;
 mod launch;
 mod objects;
+mod sweep;
 mod words;
 
 use std::collections::HashMap;
@@ -25,13 +26,15 @@ use super::size::Size;
 use super::{Endpoint, docker};
 use super::{
     FleetConfig, Found, LaunchRequest, Plan, Profiles, Progress, ProviderError, Record, SandboxId, SandboxProvider,
-    WorkspaceStore, check_variables,
+    WorkspaceStore,
 };
 use claims::Claims;
 use cluster::{Cluster, Connected, said, status};
 use forward::Forward;
 use objects::{CONTAINER, Storage, name};
 use words::State;
+
+pub use sweep::sweep;
 
 /// Between two looks into the cache.
 const POLL: Duration = Duration::from_millis(50);
@@ -202,22 +205,7 @@ impl SandboxProvider for KubernetesProvider {
     }
 
     fn accept(&self, request: &LaunchRequest) -> Result<(), ProviderError> {
-        let kept = [
-            "environment",
-            "environment_version",
-            "gpu",
-            "image",
-            "cpu",
-            "memory",
-            "env",
-            "ttl_seconds",
-            "idle_timeout_seconds",
-        ];
-        if let Some(wish) = request.unkept(&kept) {
-            return Err(ProviderError::Unsupported { variant: self.variant(), wish });
-        }
-        check_variables(&request.env)?;
-        unkept(&self.profiles.resolve(request)?).map_or(Ok(()), |wish| {
+        unkept(&self.profiles.accept(self.variant(), request)?).map_or(Ok(()), |wish| {
             Err(ProviderError::Refused(format!(
                 "The kubernetes provider can't keep the wish {wish} of this environment: the operator has to take it out there."
             )))

@@ -8,7 +8,7 @@ use serde::de::Error;
 use serde::{Deserialize, Deserializer, Serialize};
 
 use super::size::Size;
-use super::{LaunchRequest, ProviderError};
+use super::{LaunchRequest, ProviderError, check_variables};
 
 /// The profile of a launch that names none; what it says holds for all others that don't say otherwise.
 const DEFAULT: &str = "default";
@@ -25,6 +25,19 @@ const MOST_PIDS: u32 = 1 << 22;
 const MOST_CPU: f64 = 1024.0;
 const MOST: Size = Size(64 << 40);
 const LEAST_DISK: Size = Size(64 << 20);
+
+/// The wishes that images, their limits and the fleet keep.
+const KEPT: [&str; 9] = [
+    "environment",
+    "environment_version",
+    "gpu",
+    "image",
+    "cpu",
+    "memory",
+    "env",
+    "ttl_seconds",
+    "idle_timeout_seconds",
+];
 
 /// What a sandbox may reach.
 #[derive(Clone, Copy, Debug, Default, Deserialize, Serialize, PartialEq, Eq)]
@@ -125,6 +138,15 @@ impl Profiles {
             profiles.resolve(&asked).map_err(|error| format!("environments.{name}: {error}"))?;
         }
         Ok(profiles)
+    }
+
+    /// What a launch gets from a provider that runs images, unless it wishes what none of them keeps.
+    pub(super) fn accept(&self, variant: &'static str, request: &LaunchRequest) -> Result<Resources, ProviderError> {
+        if let Some(wish) = request.unkept(&KEPT) {
+            return Err(ProviderError::Unsupported { variant, wish });
+        }
+        check_variables(&request.env)?;
+        self.resolve(request)
     }
 
     /// What a launch gets, if it may.
