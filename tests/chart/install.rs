@@ -36,7 +36,8 @@ impl Release {
             format!("sandboxes.namespace={},sandboxes.memory=1Gi", self.sandboxes),
         ];
         let own = [verb, RELEASE, chart.to_str().expect("text"), "--namespace", &self.namespace];
-        let set = ["--set", &values[0], "--set", &values[1], "--wait", "--timeout", "120s"];
+        let pod = r#"sandboxes.pod={"labels":{"team":"data"}}"#;
+        let set = ["--set", &values[0], "--set", &values[1], "--set-json", pod, "--wait", "--timeout", "120s"];
         helm_ok(&[&own[..], &set, more].concat());
     }
 
@@ -122,6 +123,6 @@ async fn it_is_installed_tested_used_upgraded_and_removed() {
     drop((client, forward));
     helm_ok(&["uninstall", RELEASE, "--namespace", &release.namespace, "--wait"]);
     // Nobody's work goes with the gateway.
-    let pods = kubectl(&["-n", &release.sandboxes, "get", "pods", "-o", "name"]);
+    let pods = kubectl(&["-n", &release.sandboxes, "get", "pods", "-l", "team=data", "-o", "name"]);
     assert_eq!(pods.lines().count(), 1, "{pods}");
 }

@@ -12,7 +12,10 @@ const FEATURES: [&[&str]; 8] = [
     &["prepull.enabled=true"],
     &["networkPolicy.egress=none"],
     &["networkPolicy.egress=custom", r#"networkPolicy.custom=[{"to":[{"ipBlock":{"cidr":"10.0.0.0/8"}}]}]"#],
-    &["sandboxes.storageClass=fast", r#"sandboxes.environments={"ml":{"image":"ml:1","memory":"8Gi"}}"#],
+    &[
+        "sandboxes.storageClass=fast",
+        r#"sandboxes.environments={"ml":{"image":"ml:1","memory":"8Gi","gpu":1,"pod":{"labels":{"a":"b"}}}}"#,
+    ],
     &["sweep.enabled=false", "networkPolicy.enabled=false", r#"settings={"audit":"-"}"#],
 ];
 

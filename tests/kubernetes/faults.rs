@@ -14,6 +14,10 @@ const CONFIGURATION: &str = r#"
 [environments.huge]
 memory = "4000Gi"
 
+[environments.elsewhere.pod]
+node_selector = { disk = "fast" }
+labels = { team = "data" }
+
 [environments.sealed]
 egress = "none"
 
@@ -51,7 +55,9 @@ async fn why_a_pod_does_not_start_is_said_in_words_and_in_time() {
     let file = folder.path().join("cellgate.toml");
     std::fs::write(&file, CONFIGURATION).expect("it is written");
     let yard = Yard::with(&["--config", &file.to_string_lossy()]).await;
-    for (environment, words) in [("huge", "Insufficient memory"), ("absent", "image can't be had")] {
+    for (environment, words) in
+        [("huge", "Insufficient memory"), ("absent", "image can't be had"), ("elsewhere", "node selector")]
+    {
         let begun = Instant::now();
         let failed = yard.launch_with(json!({"sandbox_name": "box", "environment": environment})).await;
         let failed = failed.refused(&["sandbox.launch_failed"]);

@@ -2,8 +2,8 @@
 
 use serde_json::{Value, json};
 
-use crate::harness::Berth;
-use crate::yard::{API, Namespace, Yard, own_arguments, tried};
+use crate::harness::{Berth, Start};
+use crate::yard::{API, Namespace, Yard, apply, own_arguments, tried};
 
 #[tokio::test]
 async fn deleting_the_record_removes_all_but_the_files() {
@@ -47,6 +47,38 @@ async fn a_gateway_that_lost_its_data_directory_finds_its_sandboxes_again() {
     second.terminate("gone").await;
     second.terminate("box").await;
     assert!(namespace.left().is_empty(), "{:?}", namespace.left());
+}
+
+#[tokio::test]
+async fn a_sweep_removes_what_is_over_and_leaves_what_lives() {
+    let _api = API.read().await;
+    let namespace = Namespace::new();
+    let arguments = [&own_arguments(&namespace.name)[..], &["--kubernetes-gateway", "swept"]].concat();
+    let berth = Berth::start(&arguments).await;
+    let record = berth.launch("box").await.get("sandbox").clone();
+    let own = format!("cellgate-{}", record["id"].as_str().expect("an id"));
+    let labels = |sandbox: &str| {
+        json!({
+            "app.kubernetes.io/managed-by": "cellgate", "cellgate.io/gateway": "swept",
+            "cellgate.io/role": "record", "cellgate.io/sandbox": sandbox,
+        })
+    };
+    // The record of one whose time was over an hour ago, and whose gateway never came back.
+    let text = tried(&["-n", &namespace.name, "get", "configmap", &own, "-o", "jsonpath={.data.record\\.json}"]).0;
+    let mut left: Value = serde_json::from_str(&text).expect("JSON");
+    left["id"] = json!("s-leftover");
+    left["expires_at"] = json!("2020-01-01T00:00:00Z");
+    apply(&json!({
+        "apiVersion": "v1", "kind": "ConfigMap",
+        "metadata": {"name": "cellgate-s-leftover", "namespace": namespace.name, "labels": labels("s-leftover")},
+        "data": {"record.json": left.to_string()},
+    }));
+    let sweep =
+        arguments.iter().fold(Start::default(), |start, argument| start.argument(argument)).command("sweep").output();
+    let said = String::from_utf8_lossy(&sweep.expect("it runs").stdout).into_owned();
+    assert!(said.contains("cellgate-s-leftover was left") && said.contains("1 removed"), "{said}");
+    assert!(berth.run("box", "print(6 * 7)").await.contains("42"));
+    berth.terminate("box").await;
 }
 
 #[tokio::test]

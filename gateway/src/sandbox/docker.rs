@@ -99,7 +99,11 @@ impl SandboxProvider for DockerProvider {
     }
 
     fn accept(&self, request: &LaunchRequest) -> Result<(), ProviderError> {
-        self.profiles.accept(self.variant(), request).map(drop)
+        if self.profiles.accept(self.variant(), request)?.pod.is_none() {
+            return Ok(());
+        }
+        let message = "The docker provider has no pods: the operator has to take 'pod' out of this environment.";
+        Err(ProviderError::Refused(message.to_owned()))
     }
 
     fn begin(&self) -> BoxFuture<'_, ()> {

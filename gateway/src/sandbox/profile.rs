@@ -77,8 +77,36 @@ pub struct Profile {
     gpu: Option<Gpu>,
     /// What it may reach.
     egress: Option<Egress>,
-    /// The container runtime, such as `runsc`.
+    /// The container runtime, such as `runsc`; in a cluster the runtime class.
     runtime: Option<String>,
+    /// What its pods are like besides, in a cluster.
+    pod: Option<PodOptions>,
+}
+
+/// What an operator says of pods besides: parts of its specification, in Kubernetes' own form. Callers never see them.
+#[derive(Clone, Debug, Default, Deserialize, PartialEq)]
+#[serde(deny_unknown_fields)]
+pub(super) struct PodOptions {
+    #[serde(default)]
+    pub(super) node_selector: BTreeMap<String, String>,
+    #[serde(default)]
+    pub(super) tolerations: Vec<Toleration>,
+    #[serde(default)]
+    pub(super) image_pull_secrets: Vec<String>,
+    #[serde(default)]
+    pub(super) labels: BTreeMap<String, String>,
+}
+
+/// A toleration, as a pod has it.
+#[derive(Clone, Debug, Deserialize, Serialize, PartialEq)]
+#[serde(deny_unknown_fields)]
+pub(super) struct Toleration {
+    key: Option<String>,
+    operator: Option<String>,
+    value: Option<String>,
+    effect: Option<String>,
+    #[serde(rename = "tolerationSeconds")]
+    seconds: Option<i64>,
 }
 
 /// All profiles, and the images that callers may name.
@@ -110,6 +138,7 @@ pub(super) struct Resources {
     /// What the operator chose, if anything.
     pub(super) egress: Option<Egress>,
     pub(super) runtime: Option<String>,
+    pub(super) pod: Option<PodOptions>,
 }
 
 /// How many GPUs.
@@ -167,6 +196,7 @@ impl Profiles {
             gpu: gpu(profile.gpu, request.gpu.as_deref())?,
             egress: profile.egress,
             runtime: profile.runtime,
+            pod: profile.pod,
         };
         Ok(resources)
     }
@@ -251,6 +281,7 @@ impl Profile {
             gpu: self.gpu.or(default.gpu),
             egress: self.egress.or(default.egress),
             runtime: self.runtime.or_else(|| default.runtime.clone()),
+            pod: self.pod.or_else(|| default.pod.clone()),
             ..self
         }
     }
@@ -317,10 +348,13 @@ fn text_or_number<'de, D: Deserializer<'de>, T: FromStr<Err = String>>(from: D) 
     #[serde(untagged, expecting = "this has to be a text or a whole number")]
     enum Written {
         Number(i64),
+        // What templates make of a whole number.
+        Float(f64),
         Text(String),
     }
     let text = match Written::deserialize(from)? {
         Written::Number(number) => number.to_string(),
+        Written::Float(number) => number.to_string(),
         Written::Text(text) => text,
     };
     text.parse().map(Some).map_err(D::Error::custom)
@@ -402,7 +436,7 @@ mod tests {
         ] {
             assert!(profiles(&format!("[a]\n{wrong}"), &[]).is_err(), "{wrong}");
         }
-        assert!(profiles("[a]\ngpu = 1\nmemory = 1073741824", &[]).is_ok());
+        assert!(profiles("[a]\ngpu = 1.0\nmemory = 1073741824", &[]).is_ok());
         assert!(profiles("[a]\nmemroy = '1Gi'", &[]).unwrap_err().contains("memroy"));
     }
 

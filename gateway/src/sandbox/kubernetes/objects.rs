@@ -107,10 +107,15 @@ pub(super) fn pod(making: &Making<'_>, record: &ConfigMap) -> Pod {
         }
     };
     let home = resources.disk.map_or(HOME_SIZE.to_owned(), bytes);
+    let options = resources.pod.clone().unwrap_or_default();
+    let pull_secrets: Vec<Value> = options.image_pull_secrets.iter().map(|name| json!({"name": name})).collect();
+    let mut labels = options.labels;
+    // Ours are what it is found by.
+    labels.extend(labels::of_sandbox(making.gateway, id, "sandbox"));
     object(json!({
         "metadata": {
             "name": name(id),
-            "labels": labels::of_sandbox(making.gateway, id, "sandbox"),
+            "labels": labels,
             "ownerReferences": owner(record),
         },
         "spec": {
@@ -121,6 +126,9 @@ pub(super) fn pod(making: &Making<'_>, record: &ConfigMap) -> Pod {
             "enableServiceLinks": false,
             "hostname": "sandbox",
             "runtimeClassName": resources.runtime,
+            "nodeSelector": options.node_selector,
+            "tolerations": options.tolerations,
+            "imagePullSecrets": pull_secrets,
             "securityContext": {
                 "runAsNonRoot": true, "runAsUser": USER, "runAsGroup": 0, "fsGroup": 0,
                 "fsGroupChangePolicy": "OnRootMismatch",
