@@ -140,6 +140,13 @@ impl Gateway {
         self.log.lock().unwrap().join("\n")
     }
 
+    /// What it takes, in megabytes.
+    pub(crate) fn memory(&self) -> u64 {
+        let status = std::fs::read_to_string(format!("/proc/{}/status", self.pid())).unwrap_or_default();
+        let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:")).unwrap_or_default();
+        line.trim().trim_end_matches(" kB").parse().map_or(0, |kilobytes: u64| kilobytes / 1024)
+    }
+
     /// Whether it still runs.
     pub(crate) fn is_up(&self) -> bool {
         self.ended().is_none()

@@ -8,7 +8,7 @@ use serde_json::json;
 use tempfile::TempDir;
 
 use crate::harness::{SOON, eventually, not_run, signal};
-use crate::yard::{API, Yard, apply, tried};
+use crate::yard::{API, Yard, apply, kubectl, tried};
 
 const CONFIGURATION: &str = r#"
 [environments.huge]
@@ -50,13 +50,29 @@ async fn a_pod_that_somebody_deleted_is_told_of_and_its_files_are_there() {
 }
 
 #[tokio::test]
+async fn a_node_that_is_drained_takes_its_pods_along_and_no_files() {
+    // Nothing is scheduled meanwhile, so nobody else is at work.
+    let _alone = API.write().await;
+    let yard = Yard::unguarded(&[]).await;
+    yard.launch("box").await;
+    yard.run("box", "open('kept.txt', 'w').write('kept')").await;
+    let own = format!("cellgate.io/sandbox={}", yard.record("box").await["id"].as_str().expect("an id"));
+    kubectl(&["drain", "node", "--force", "--delete-emptydir-data", "--pod-selector", &own]);
+    let record = yard.becomes("box", "lost").await;
+    kubectl(&["uncordon", "node"]);
+    assert!(record["status_reason"].to_string().contains("deleted"), "{record}");
+    yard.launch("box").await;
+    assert!(yard.run("box", "print(open('kept.txt').read())").await.contains("kept"));
+}
+
+#[tokio::test]
 async fn why_a_pod_does_not_start_is_said_in_words_and_in_time() {
     let folder = TempDir::new().expect("a directory");
     let file = folder.path().join("cellgate.toml");
     std::fs::write(&file, CONFIGURATION).expect("it is written");
     let yard = Yard::with(&["--config", &file.to_string_lossy()]).await;
     for (environment, words) in
-        [("huge", "Insufficient memory"), ("absent", "image can't be had"), ("elsewhere", "node selector")]
+        [("huge", "Insufficient memory"), ("absent", "image can't be had"), ("elsewhere", "affinity/selector")]
     {
         let begun = Instant::now();
         let failed = yard.launch_with(json!({"sandbox_name": "box", "environment": environment})).await;
@@ -99,7 +115,7 @@ async fn an_api_server_that_goes_away_and_comes_back_costs_no_sandbox() {
         return not_run("API server restart", "the cluster is not this suite's own");
     };
     let _alone = API.write().await;
-    let yard = Yard::unguarded(&[]).await;
+    let mut yard = Yard::unguarded(&[]).await;
     yard.launch("box").await;
     yard.run("box", "x = 41").await;
     signal(std::fs::read_to_string(&pid_file).expect("its pid").trim().parse().expect("a number"), "TERM");
@@ -107,6 +123,8 @@ async fn an_api_server_that_goes_away_and_comes_back_costs_no_sandbox() {
     yard.client.call("list_sandboxes", json!({})).await.ok();
     let refused = yard.client.call("launch_sandbox", json!({"sandbox_name": "other"})).await;
     refused.refused(&["provider.unavailable", "sandbox.launch_failed"]);
+    // Another gateway starts meanwhile: it can't tell what became of the sandbox, and forgets nothing.
+    yard.kill_and_restart().await;
     let words: Vec<&str> = command.split(' ').collect();
     let mut api = Command::new(words[0]);
     api.args(&words[1..]).stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
@@ -114,6 +132,11 @@ async fn an_api_server_that_goes_away_and_comes_back_costs_no_sandbox() {
     std::fs::write(&pid_file, api.id().to_string()).expect("its pid is written");
     std::thread::spawn(move || api.wait());
     eventually("it answers", Duration::from_secs(60), || tried(&["get", "--raw", "/readyz"]).1).await;
-    assert!(yard.run("box", "print(x + 1)").await.contains("42"));
+    let until = tokio::time::Instant::now() + Duration::from_secs(60);
+    let again = json!({"sandbox_name": "box", "code": "print(x + 1)"});
+    while !yard.client.call("execute_code", again.clone()).await.outputs().contains("42") {
+        assert!(tokio::time::Instant::now() < until, "it goes on with the sandbox");
+        tokio::time::sleep(Duration::from_millis(200)).await;
+    }
     yard.launch("other").await;
 }

@@ -9,5 +9,6 @@ mod crash_matrix;
 mod faults;
 mod hardening;
 mod records;
+mod scale;
 mod tools;
 mod yard;

@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use crate::harness::{Berth, Start};
+use crate::harness::{Berth, SOON, Start, eventually, not_run};
 use crate::yard::{API, Namespace, Yard, apply, own_arguments, tried};
 
 #[tokio::test]
@@ -47,6 +47,34 @@ async fn a_gateway_that_lost_its_data_directory_finds_its_sandboxes_again() {
     second.terminate("gone").await;
     second.terminate("box").await;
     assert!(namespace.left().is_empty(), "{:?}", namespace.left());
+}
+
+#[tokio::test]
+async fn a_life_costs_five_writes() {
+    let Ok(audit) = std::env::var("CELLGATE_TEST_AUDIT") else {
+        return not_run("counting writes", "the cluster's audit trail is not this suite's");
+    };
+    let yard = Yard::with_box().await;
+    yard.run("box", "print(6 * 7)").await;
+    yard.terminate("box").await;
+    let namespace = yard.namespace.name.clone();
+    let written = || {
+        let trail = std::fs::read_to_string(&audit).expect("the trail is there");
+        let events = trail.lines().filter_map(|line| serde_json::from_str::<Value>(line).ok());
+        let own = events.filter(|event| {
+            let by_kubectl = event["userAgent"].as_str().is_some_and(|agent| agent.contains("kubectl"));
+            event["objectRef"]["namespace"] == json!(namespace) && !by_kubectl
+        });
+        own.map(|event| format!("{} {}", event["verb"], event["objectRef"]["resource"])).collect::<Vec<_>>()
+    };
+    eventually("the end is in the trail", SOON, || written().iter().any(|write| write.contains("delete"))).await;
+    // The way to the pod is a connection that is created; nothing is stored for it.
+    let writes: Vec<String> = written().into_iter().filter(|write| !write.contains("portforward")).collect();
+    let pods = writes
+        .iter()
+        .filter(|write| write.contains("create \"pods\"") || write.contains("\"create\" \"pods\""))
+        .count();
+    assert!(writes.len() <= 5 + pods.saturating_sub(1), "{writes:?}");
 }
 
 #[tokio::test]

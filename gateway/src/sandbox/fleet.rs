@@ -177,6 +177,7 @@ pub struct Fleet {
     looking: Mutex<HashSet<SandboxId>>,
     /// What the first look found of sandboxes that don't go on.
     found: Mutex<HashMap<SandboxId, (Status, String)>>,
+    untold: Mutex<takeover::Unknown>,
     /// True once it is decided what becomes of everything that dead gateways left.
     settled: watch::Sender<bool>,
     stop: CancellationToken,
@@ -227,6 +228,7 @@ impl Fleet {
             looked_at: Mutex::default(),
             looking: Mutex::default(),
             found: Mutex::default(),
+            untold: Mutex::default(),
             settled: watch::Sender::new(false),
             stop: CancellationToken::new(),
         })

@@ -124,7 +124,13 @@ impl KubernetesProvider {
         let not_ended = |reason: String| ProviderError::NotEnded(reason);
         let connected = self.cluster.connected().await.map_err(ProviderError::not_ended)?;
         let name = name(id.as_str());
-        delete::<ConfigMap>(&connected.api(), &name).await.map_err(not_ended)?;
+        // What happens to be called so and is another's stays.
+        let api: Api<ConfigMap> = connected.api();
+        let selector = format!("{}={},{}={id}", labels::GATEWAY, self.gateway, labels::SANDBOX);
+        let own = api.list(&ListParams::default().labels(&selector)).await;
+        for record in own.map_err(|error| not_ended(said(&error)))?.items {
+            delete(&api, record.metadata.name.as_deref().unwrap_or_default()).await.map_err(not_ended)?;
+        }
         let gone = async {
             while connected.pod(&name).is_some() {
                 tokio::time::sleep(POLL).await;
@@ -220,13 +226,10 @@ impl SandboxProvider for KubernetesProvider {
         })
     }
 
-    fn recover(&self) -> BoxFuture<'_, Vec<Record>> {
+    fn recover(&self) -> BoxFuture<'_, Option<Vec<Record>>> {
         Box::pin(async {
-            let Ok(connected) = self.cluster.connected().await else { return Vec::new() };
-            self.records(connected).await.unwrap_or_else(|error| {
-                tracing::error!(%error, "the records in the cluster can't be read");
-                Vec::new()
-            })
+            let connected = self.cluster.connected().await.ok()?;
+            self.records(connected).await.inspect_err(|error| tracing::warn!(%error)).ok()
         })
     }
 
@@ -242,9 +245,7 @@ impl SandboxProvider for KubernetesProvider {
     }
 
     fn adopt<'a>(&'a self, id: &'a SandboxId, _: Option<&'a str>) -> BoxFuture<'a, Found> {
-        Box::pin(async {
-            self.found(id).await.unwrap_or_else(|error| Found::Unclear(format!("the cluster doesn't answer: {error}")))
-        })
+        Box::pin(async { self.found(id).await.unwrap_or(Found::Unknown) })
     }
 
     fn runs<'a>(&'a self, id: &'a SandboxId) -> BoxFuture<'a, bool> {

@@ -54,6 +54,8 @@ pub enum Found {
     Gone(Option<String>),
     /// Something is there that may be another's: it is left as it is.
     Unclear(String),
+    /// Nothing can be told now; it is looked at again.
+    Unknown,
 }
 
 /// Why a provider could not do it.
@@ -133,9 +135,9 @@ pub trait SandboxProvider: Send + Sync {
         Box::pin(async {})
     }
 
-    /// The records of what there is, where the provider keeps them too: some may be lost here.
-    fn recover(&self) -> BoxFuture<'_, Vec<Record>> {
-        Box::pin(async { Vec::new() })
+    /// The records of what there is, where the provider keeps them too: some may be lost here. Unknown when it can't tell now.
+    fn recover(&self) -> BoxFuture<'_, Option<Vec<Record>>> {
+        Box::pin(async { Some(Vec::new()) })
     }
 
     /// Makes ready what a launch needs (an environment, an image); fast once that is there.

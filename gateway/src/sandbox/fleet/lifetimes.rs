@@ -78,6 +78,7 @@ pub(super) async fn watch(fleet: Weak<Fleet>) {
         fleet.write_unwritten();
         if look.is_multiple_of(SIBLINGS_EVERY) {
             fleet.look_for_dead().await;
+            fleet.look_at_unknown();
         }
         let wished = fleet.records.to_end(fleet.instance.id()).unwrap_or_default();
         let sandboxes: Vec<_> = fleet.live().values().cloned().collect();

@@ -30,6 +30,14 @@ pub(super) struct Left {
     dead: Vec<String>,
 }
 
+/// What nothing could be told of, since its provider did not answer.
+#[derive(Default)]
+pub(super) struct Unknown {
+    records: Vec<Record>,
+    /// Whether there may be records that this data directory lost.
+    recover: bool,
+}
+
 impl Left {
     fn is_empty(&self) -> bool {
         self.records.is_empty() && self.orphans.is_empty()
@@ -53,7 +61,9 @@ impl Fleet {
                 left.records.push((record, cause));
             }
         }
-        for record in self.recovered().await {
+        let (recovered, is_known) = self.recovered().await;
+        self.untold().recover = !is_known;
+        for record in recovered {
             if let Some(cause) = self.adopt(&record).await {
                 left.records.push((record, cause));
             }
@@ -61,11 +71,44 @@ impl Fleet {
         left
     }
 
+    /// Looks again, on the side, at what nothing could be told of.
+    pub(super) fn look_at_unknown(self: &Arc<Self>) {
+        let unknown = std::mem::take(&mut *self.untold());
+        if unknown.records.is_empty() && !unknown.recover {
+            return;
+        }
+        let fleet = Arc::clone(self);
+        tokio::spawn(async move {
+            let mut records = unknown.records;
+            if unknown.recover {
+                let (recovered, is_known) = fleet.recovered().await;
+                fleet.untold().recover = !is_known;
+                records.extend(recovered);
+            }
+            let mut left = Left::default();
+            for record in records {
+                if let Some(cause) = fleet.adopt(&record).await {
+                    left.records.push((record, cause));
+                }
+            }
+            fleet.settle(left).await;
+        });
+    }
+
+    fn untold(&self) -> MutexGuard<'_, Unknown> {
+        self.untold.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
     /// What providers have records of and this data directory lost; looked after from here from now on.
-    async fn recovered(&self) -> Vec<Record> {
-        let mut recovered = Vec::new();
+    /// Also whether all that there is was told.
+    async fn recovered(&self) -> (Vec<Record>, bool) {
+        let (mut recovered, mut is_known) = (Vec::new(), true);
         for provider in &self.providers {
-            for record in provider.recover().await {
+            let Some(records) = provider.recover().await else {
+                is_known = false;
+                continue;
+            };
+            for record in records {
                 if !matches!(self.records.get(&record.id), Ok(None)) {
                     continue;
                 }
@@ -77,7 +120,7 @@ impl Fleet {
                 }
             }
         }
-        recovered
+        (recovered, is_known)
     }
 
     /// The second look: removes what is still to be removed.
@@ -190,6 +233,10 @@ impl Fleet {
             }
             Found::Unclear(why) => {
                 self.left_alone(record, &why);
+                None
+            }
+            Found::Unknown => {
+                self.untold().records.push(record.clone());
                 None
             }
         }
