@@ -35,5 +35,6 @@ mod sandboxes;
 mod settings;
 mod siblings;
 mod strangers;
+mod takeover;
 mod tool_list;
 mod vanishing;

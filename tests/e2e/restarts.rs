@@ -260,37 +260,6 @@ async fn on_a_full_disk_a_sandbox_ends_all_the_same_and_its_name_is_free_later()
 }
 
 #[tokio::test]
-async fn what_no_record_tells_of_is_left_alone_logged_and_counted() {
-    let data = TempDir::new().expect("a directory");
-    let gateway = Start::default().data(data.path()).serve();
-    let client = Client::connect(gateway.url()).await;
-    launch(&client, "known").await;
-    let id = launch(&client, "unknown").await["id"].as_str().expect("an id").to_owned();
-    gateway.kill();
-    let records = rusqlite::Connection::open(data.path().join("cellgate.db")).expect("the records");
-    records.execute("DELETE FROM sandboxes WHERE id = ?1", [&id]).expect("its record is lost");
-    drop(records);
-    let next = Start::default().data(data.path()).serve();
-    let client = client.at(next.url());
-    client.call("execute_code", json!({"code": "1", "sandbox_name": "known"})).await.ok();
-    eventually("it is logged", Duration::from_secs(10), || next.log().contains(&id)).await;
-    let metrics = crate::harness::http()
-        .get(format!("{}/metrics", next.origin()))
-        .send()
-        .await
-        .expect("an answer")
-        .text()
-        .await
-        .expect("text");
-    assert!(metrics.contains("cellgate_unclear_total 1"), "{metrics}");
-    assert!(next.end_by("TERM").await.success());
-    let left = marked(data.path());
-    assert!(left.iter().any(|process| process.command.contains(&id)), "{left:?}");
-    assert!(left.iter().all(|process| !process.command.contains("known")), "{left:?}");
-    left.iter().for_each(Process::kill);
-}
-
-#[tokio::test]
 async fn ids_of_cells_that_their_file_does_not_store_keep_working_over_a_restart_and_a_new_life() {
     let data = TempDir::new().expect("a directory");
     let mut gateway = Start::default().data(data.path()).serve();

@@ -23,6 +23,16 @@ pub enum FleetError {
         "Sandbox '{0}' is being launched or ended by another gateway on this machine: try again in a moment, or choose another name."
     )]
     Elsewhere(String),
+    /// It can't be told whether an earlier one of that name runs.
+    #[error(
+        "An earlier sandbox '{name}' was left as it is ({why}): end it with terminate_sandbox, or choose another name."
+    )]
+    LeftAlone {
+        /// The name.
+        name: String,
+        /// Why it can't be told.
+        why: String,
+    },
     /// The owner has as many as it may.
     #[error("You have {limit} sandboxes running ({names}), which is the limit: terminate one first.")]
     Limit {
@@ -97,7 +107,7 @@ impl FleetError {
             Self::BadName(_) | Self::TooLong { .. } | Self::Attach(JupyterError::InvalidUrl(_)) => {
                 Code::ArgumentsInvalid
             }
-            Self::NameTaken(_) | Self::Elsewhere(_) => Code::SandboxNameTaken,
+            Self::NameTaken(_) | Self::Elsewhere(_) | Self::LeftAlone { .. } => Code::SandboxNameTaken,
             Self::Limit { .. } | Self::Full(_) => Code::SandboxLimit,
             Self::NotAttachable(_) => Code::Forbidden,
             Self::Provider(error) => error.code(),

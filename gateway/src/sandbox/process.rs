@@ -17,6 +17,7 @@ mod variables;
 use std::collections::{HashMap, HashSet};
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
 
 use futures_util::future::BoxFuture;
 
@@ -35,6 +36,10 @@ use server::Process;
 
 /// How often a port that somebody else took meanwhile is replaced by another.
 const PORTS: usize = 5;
+/// How long a process that is being ended by the system may take to be gone.
+const ENDING: Duration = Duration::from_secs(5);
+/// Between two looks whether it is.
+const LOOK: Duration = Duration::from_millis(10);
 
 /// The process provider.
 pub(super) struct ProcessProvider {
@@ -126,16 +131,23 @@ impl SandboxProvider for ProcessProvider {
             let Some(identity) = backend.and_then(Identity::from_text).filter(Identity::is_alive) else {
                 return gone();
             };
-            match marks::carries(identity.pid, id.as_str()) {
-                Ok(true) => {
-                    let process = Arc::new(Process::adopted(identity, &directory));
-                    self.running().insert(id.clone(), process);
-                    Found::Here
+            let begun = Instant::now();
+            loop {
+                match marks::carries(identity.pid, id.as_str()) {
+                    Ok(true) => {
+                        let process = Arc::new(Process::adopted(identity, &directory));
+                        self.running().insert(id.clone(), process);
+                        return Found::Here;
+                    }
+                    Ok(false) => return Found::Unclear(format!("process {} doesn't carry its mark", identity.pid)),
+                    // It ended since, or its environment is another user's, or it is ending: that takes the environment
+                    // away a moment before the process.
+                    Err(_) if !identity.is_alive() => return gone(),
+                    Err(_) if begun.elapsed() < ENDING => tokio::time::sleep(LOOK).await,
+                    Err(error) => {
+                        return Found::Unclear(format!("the mark of process {} can't be read: {error}", identity.pid));
+                    }
                 }
-                Ok(false) => Found::Unclear(format!("process {} doesn't carry its mark", identity.pid)),
-                // It ended since, or its environment is another user's.
-                Err(_) if !identity.is_alive() => gone(),
-                Err(error) => Found::Unclear(format!("the mark of process {} can't be read: {error}", identity.pid)),
             }
         })
     }

@@ -24,7 +24,8 @@ impl Fleet {
             return Ok(ended(self.end(&sandbox, Cause::Owner, request).await?));
         }
         let record = self.record(owner, name).unwrap_or(known);
-        if !record.status.is_live() {
+        // One that was left alone is shown as lost, and may run.
+        if !record.status.is_live() && !self.found().contains_key(&record.id) {
             let files = record.files.clone();
             return Ok(Terminated { record, already: true, detached: false, files });
         }
@@ -131,6 +132,7 @@ impl Fleet {
             delete_if_ephemeral(&mut ended, provider.store().as_ref()).await;
         }
         self.write(&ended);
+        self.found().remove(&ended.id);
         let (status, reason) = (ended.status.as_str(), ended.status_reason.as_deref());
         tracing::info!(sandbox = %ended.id, status, reason, "sandbox ended");
         self.audit.record(&Event {

@@ -125,7 +125,7 @@ impl Fleet {
 
     /// The sandbox of that name if it runs; one whose processes are gone is cleared away first.
     async fn running(&self, owner: &Owner, name: &str) -> Result<Option<Arc<Sandbox>>, FleetError> {
-        let Some(sandbox) = self.find(owner, name) else { return self.clear_left(owner, name).await.map(|()| None) };
+        let Some(sandbox) = self.find(owner, name) else { return self.left(owner, name).await };
         if let Some(reason) = sandbox.lost() {
             self.end(&sandbox, Cause::Lost(reason), None).await?;
             return Ok(None);
@@ -138,15 +138,21 @@ impl Fleet {
         Ok(Some(sandbox))
     }
 
-    /// Ends what an earlier launch of that name could not take down again. The name's turn is this launch's.
-    async fn clear_left(&self, owner: &Owner, name: &str) -> Result<(), FleetError> {
+    /// What there is of that name beside what runs: an earlier launch that could not be taken down again, or a dead gateway's
+    /// sandbox that was looked at once. The name's turn is this launch's.
+    async fn left(&self, owner: &Owner, name: &str) -> Result<Option<Arc<Sandbox>>, FleetError> {
         let left = self.records.find(owner, name, self.instance.id())?;
         let is_left = |record: &Record| record.status.is_live() && record.instance == self.instance.id();
-        if let Some(left) = left.filter(is_left).filter(|record| record.wish != Status::Running) {
-            let cause = Cause::wished(&left).unwrap_or(Cause::Unfinished);
-            self.end_left_over(left, cause).await?;
-        }
-        Ok(())
+        let Some(left) = left.filter(is_left) else { return Ok(None) };
+        let cause = match Cause::wished(&left) {
+            Some(cause) => cause,
+            None => match self.second_look(&left).await {
+                Some(cause) => cause,
+                None => return self.own(owner, name).map(Some).ok_or_else(|| self.left_as_it_is(&left)),
+            },
+        };
+        self.end_left_over(left, cause).await?;
+        Ok(None)
     }
 
     async fn make(

@@ -11,7 +11,7 @@ use std::time::Duration;
 use super::super::cause::Cause;
 use super::super::instance::State;
 use super::super::provider::Found;
-use super::super::{Record, SandboxId, SandboxProvider, Status};
+use super::super::{FleetError, Record, SandboxId, SandboxProvider, Status};
 use super::attach::Reattached;
 use super::{ATTACHED, Fleet, Sandbox};
 use crate::jupyter::Server;
@@ -135,7 +135,11 @@ impl Fleet {
             let lock = self.name_lock(&record.owner, &record.name);
             let _one_at_a_time = lock.lock().await;
             let id = record.id.clone();
-            self.remove(record, cause).await;
+            // A launch of its name may have gone on with it, or ended it, meanwhile.
+            let is_left = self.records.get(&id).is_ok_and(|now| now.is_some_and(|now| now.status.is_live()));
+            if is_left && !self.live().contains_key(&id) {
+                self.remove(record, cause).await;
+            }
             self.found().remove(&id);
         }
         if !left.orphans.is_empty() {
@@ -236,7 +240,10 @@ impl Fleet {
                 None
             }
             Found::Unknown => {
-                self.untold().records.push(record.clone());
+                let mut untold = self.untold();
+                if untold.records.iter().all(|known| known.id != record.id) {
+                    untold.records.push(record.clone());
+                }
                 None
             }
         }
@@ -252,6 +259,16 @@ impl Fleet {
         let sandbox = Sandbox::new(record.clone(), server, Some(provider));
         self.live().insert(record.id.clone(), Arc::new(sandbox));
         None
+    }
+
+    /// Looks again at a sandbox that was not found to run.
+    pub(super) async fn second_look(&self, record: &Record) -> Option<Cause> {
+        tokio::time::sleep(BETWEEN).await;
+        let cause = self.adopt(record).await;
+        if cause.is_none() && self.live().contains_key(&record.id) {
+            self.found().remove(&record.id);
+        }
+        cause
     }
 
     async fn remove(&self, record: Record, cause: Cause) {
@@ -326,6 +343,14 @@ impl Fleet {
         let Ok(live) = self.records.live() else { return };
         marked.extend(live.into_iter().map(|record| record.instance));
         dead.iter().filter(|instance| !marked.contains(*instance)).for_each(|instance| self.instance.forget(instance));
+    }
+
+    /// Why a name is taken though nothing of it can be used.
+    pub(super) fn left_as_it_is(&self, record: &Record) -> FleetError {
+        let found = self.found().get(&record.id).map(|(_, why)| why.clone());
+        let why =
+            found.unwrap_or_else(|| "its provider doesn't answer, so it can't be told whether it runs".to_owned());
+        FleetError::LeftAlone { name: record.name.clone(), why }
     }
 
     fn left_alone(&self, record: &Record, why: &str) {
