@@ -7,8 +7,7 @@ use serde_json::{Value, json};
 use tempfile::TempDir;
 
 use crate::harness::{
-    Client, Desk, Era, ForeignJupyter, Gateway, Process, SmallDisk, Start, Stdio, case, eventually, marked, not_run,
-    shared,
+    Client, Desk, Era, ForeignJupyter, Gateway, SmallDisk, Start, Stdio, case, eventually, marked, not_run, shared,
 };
 
 const LAUNCH: Duration = Duration::from_secs(900);

@@ -92,6 +92,11 @@ impl Berth {
         call
     }
 
+    /// Lets it go on from a point that it is held at.
+    pub(crate) fn go_on(&self, point: &str) {
+        std::fs::write(self.points.path().join(format!("{point}.go")), "").expect("it goes on");
+    }
+
     /// What the list says of a sandbox.
     pub(crate) async fn record(&self, name: &str) -> Value {
         let listed = self.client.call("list_sandboxes", json!({})).await.ok();

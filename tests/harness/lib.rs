@@ -19,6 +19,7 @@ mod reply;
 mod stdio;
 mod token;
 mod wait;
+mod wire;
 
 pub(crate) use berth::{Berth, LAUNCH, SOON};
 pub(crate) use check::contract_tools;
@@ -36,3 +37,4 @@ pub(crate) use reply::Reply;
 pub(crate) use stdio::Stdio;
 pub(crate) use token::sandbox_token;
 pub(crate) use wait::{eventually, not_run};
+pub(crate) use wire::Wire;

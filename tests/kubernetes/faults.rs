@@ -10,6 +10,9 @@ use tempfile::TempDir;
 use crate::harness::{SOON, eventually, not_run, signal};
 use crate::yard::{API, Yard, apply, kubectl, tried};
 
+/// How long the API server is away.
+const OUTAGE: Duration = Duration::from_secs(30);
+
 const CONFIGURATION: &str = r#"
 [environments.huge]
 memory = "4000Gi"
@@ -94,6 +97,28 @@ async fn why_a_pod_does_not_start_is_said_in_words_and_in_time() {
 }
 
 #[tokio::test]
+async fn what_happens_to_be_called_like_a_sandbox_s_pod_is_left_as_it_is() {
+    let yard = Yard::start().await;
+    let call = yard.held("kubernetes.recorded", "launch_sandbox", json!({"sandbox_name": "box"})).await;
+    let name = yard.namespace.objects("configmaps")[0].split_once('/').expect("a kind").1.to_owned();
+    let security = json!({
+        "allowPrivilegeEscalation": false, "runAsNonRoot": true, "runAsUser": 1000,
+        "capabilities": {"drop": ["ALL"]}, "seccompProfile": {"type": "RuntimeDefault"},
+    });
+    let container = json!({"name": "other", "image": "other:1", "securityContext": security});
+    apply(&json!({
+        "apiVersion": "v1", "kind": "Pod", "metadata": {"name": name, "namespace": yard.namespace.name},
+        "spec": {"schedulerName": "nobody", "containers": [container]},
+    }));
+    yard.go_on("kubernetes.recorded");
+    let refused = call.wait().await.refused(&["sandbox.launch_failed"]);
+    assert!(refused.text().contains("left as it is"), "{}", refused.text());
+    assert!(yard.namespace.left().is_empty(), "{:?}", yard.namespace.left());
+    yard.kubectl(&["get", "pod", &name]);
+    yard.launch("box").await;
+}
+
+#[tokio::test]
 async fn a_pod_ends_by_itself_when_its_gateway_never_comes_back() {
     let mut yard = Yard::start().await;
     yard.launch_with(json!({"sandbox_name": "box", "ttl_seconds": 3})).await.ok();
@@ -118,6 +143,7 @@ async fn an_api_server_that_goes_away_and_comes_back_costs_no_sandbox() {
     let mut yard = Yard::unguarded(&[]).await;
     yard.launch("box").await;
     yard.run("box", "x = 41").await;
+    let stopped = Instant::now();
     signal(std::fs::read_to_string(&pid_file).expect("its pid").trim().parse().expect("a number"), "TERM");
     eventually("it ends", SOON, || !tried(&["get", "--raw", "/readyz"]).1).await;
     yard.client.call("list_sandboxes", json!({})).await.ok();
@@ -125,6 +151,7 @@ async fn an_api_server_that_goes_away_and_comes_back_costs_no_sandbox() {
     refused.refused(&["provider.unavailable", "sandbox.launch_failed"]);
     // Another gateway starts meanwhile: it can't tell what became of the sandbox, and forgets nothing.
     yard.kill_and_restart().await;
+    tokio::time::sleep(OUTAGE.saturating_sub(stopped.elapsed())).await;
     let words: Vec<&str> = command.split(' ').collect();
     let mut api = Command::new(words[0]);
     api.args(&words[1..]).stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());

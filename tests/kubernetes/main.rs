@@ -10,5 +10,6 @@ mod faults;
 mod hardening;
 mod records;
 mod scale;
+mod stalls;
 mod tools;
 mod yard;

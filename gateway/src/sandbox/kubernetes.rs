@@ -104,7 +104,7 @@ impl KubernetesProvider {
                 format!("{address}:{}", objects::PORT)
             });
         }
-        let forward = Forward::to(connected.api(), &name(id.as_str())).await;
+        let forward = Forward::to(connected.streams(), &name(id.as_str())).await;
         let forward = forward.map_err(|error| ProviderError::Failed(format!("no way to its pod: {error}")))?;
         let address = forward.address().to_string();
         self.seen().insert(id.clone(), Some(forward));

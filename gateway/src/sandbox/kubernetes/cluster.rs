@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use futures_util::StreamExt;
 use k8s_openapi::api::core::v1::Pod;
+use kube::api::ListParams;
 use kube::runtime::reflector::{self, ObjectRef, Store};
 use kube::runtime::{WatchStreamExt, watcher};
 use kube::{Api, Client, Config};
@@ -18,6 +19,15 @@ use crate::sandbox::ProviderError;
 const HELLO: Duration = Duration::from_secs(10);
 /// How long the first list of pods may take.
 const FIRST_LIST: Duration = Duration::from_secs(20);
+/// How long the API server may take to be connected to.
+const CONNECT: Duration = Duration::from_secs(10);
+/// How long it may say nothing when it is asked something. Without a limit a dead connection is one for ever.
+const ANSWER: Duration = Duration::from_secs(30);
+/// Seconds after which it ends a watch in which nothing happens, and the watch is begun again: one that it doesn't end then
+/// has stalled.
+const WATCH: u32 = 20;
+/// Between two looks whether a silent API server answers again.
+const AGAIN: Duration = Duration::from_secs(1);
 
 /// A cluster, connected to when it is first needed.
 pub(super) struct Cluster {
@@ -29,6 +39,8 @@ pub(super) struct Cluster {
 /// A cluster that answered.
 pub(super) struct Connected {
     pub(super) client: Client,
+    /// For what stays open, and may be quiet for long.
+    streams: Client,
     pub(super) namespace: String,
     /// The gateway runs in the cluster, so it reaches pods by their addresses.
     pub(super) is_inside: bool,
@@ -67,11 +79,15 @@ impl Cluster {
                 "the Kubernetes API can't be used ({reason}): check KUBECONFIG, or run the gateway in the cluster with the chart"
             ))
         };
-        let config = Config::infer().await.map_err(|error| unavailable(error.to_string()))?;
+        let mut config = Config::infer().await.map_err(|error| unavailable(error.to_string()))?;
         let is_inside =
             std::env::var_os("KUBERNETES_SERVICE_HOST").is_some() && std::env::var_os("KUBECONFIG").is_none();
         let namespace = self.namespace.clone().unwrap_or_else(|| config.default_namespace.clone());
-        let client = Client::try_from(config).map_err(|error| unavailable(error.to_string()))?;
+        config.connect_timeout = Some(CONNECT);
+        let mut asking = config.clone();
+        (asking.read_timeout, asking.reset_reader_on_write) = (Some(ANSWER), true);
+        let client = |config: Config| Client::try_from(config).map_err(|error| unavailable(error.to_string()));
+        let (client, streams) = (client(asking)?, client(config)?);
         match tokio::time::timeout(HELLO, client.apiserver_version()).await {
             Ok(Ok(_)) => {}
             Ok(Err(error)) => return Err(unavailable(said(&error))),
@@ -80,7 +96,7 @@ impl Cluster {
         let silent = Arc::new(AtomicBool::new(false));
         let pods = watched(&client, &namespace, &self.gateway, &silent);
         match tokio::time::timeout(FIRST_LIST, pods.wait_until_ready()).await {
-            Ok(Ok(())) => Ok(Connected { client, namespace, is_inside, pods, silent }),
+            Ok(Ok(())) => Ok(Connected { client, streams, namespace, is_inside, pods, silent }),
             _ => Err(unavailable(format!("pods in namespace {namespace} can't be listed"))),
         }
     }
@@ -95,6 +111,11 @@ impl Connected {
         Api::namespaced(self.client.clone(), &self.namespace)
     }
 
+    /// Pods, for what stays open.
+    pub(super) fn streams(&self) -> Api<Pod> {
+        Api::namespaced(self.streams.clone(), &self.namespace)
+    }
+
     /// What the cache has of a pod.
     pub(super) fn pod(&self, name: &str) -> Option<Arc<Pod>> {
         self.pods.get(&ObjectRef::new(name).within(&self.namespace))
@@ -106,20 +127,35 @@ fn watched(client: &Client, namespace: &str, gateway: &str, silent: &Arc<AtomicB
     let (reader, writer) = reflector::store();
     let api: Api<Pod> = Api::namespaced(client.clone(), namespace);
     let selector = format!("{}={gateway},{}=sandbox", labels::GATEWAY, labels::ROLE);
-    let events =
-        reflector::reflector(writer, watcher(api, watcher::Config::default().labels(&selector))).default_backoff();
+    let watching = watcher::Config::default().labels(&selector).timeout(WATCH);
+    let events = reflector::reflector(writer, watcher(api.clone(), watching)).default_backoff();
     let silent = Arc::clone(silent);
     tokio::spawn(async move {
         let mut events = std::pin::pin!(events);
-        while let Some(event) = events.next().await {
-            let failed = event.is_err();
-            if let Err(error) = event {
-                tracing::warn!(%error, "the watch of pods broke; it is begun again");
-            }
-            silent.store(failed, Ordering::Relaxed);
+        loop {
+            let is_silent = silent.load(Ordering::Relaxed);
+            let is_answered = tokio::select! {
+                event = events.next() => match event {
+                    Some(event) => event.inspect_err(|error| tracing::warn!(%error, "the watch of pods broke; it is begun again")).is_ok(),
+                    None => return,
+                },
+                // A watch that was begun again tells nothing until something happens.
+                () = answers(&api), if is_silent => true,
+            };
+            silent.store(!is_answered, Ordering::Relaxed);
         }
     });
     reader
+}
+
+/// Waits until pods can be listed.
+async fn answers(pods: &Api<Pod>) {
+    loop {
+        tokio::time::sleep(AGAIN).await;
+        if pods.list_metadata(&ListParams::default().limit(1)).await.is_ok() {
+            return;
+        }
+    }
 }
 
 /// What the API server said.

@@ -2,10 +2,14 @@
 
 use std::collections::BTreeMap;
 
+use crate::sandbox::Plan;
+
 /// The sandbox that something belongs to.
 pub(super) const SANDBOX: &str = "cellgate.io/sandbox";
 /// The gateway, or the release, that looks after it: another's is not even looked at.
 pub(super) const GATEWAY: &str = "cellgate.io/gateway";
+/// Counts what was made for it.
+const GENERATION: &str = "cellgate.io/generation";
 /// What an object is for.
 pub(super) const ROLE: &str = "cellgate.io/role";
 pub(super) const MANAGED_BY: &str = "app.kubernetes.io/managed-by";
@@ -23,6 +27,7 @@ pub(super) fn of<const N: usize>(pairs: [(&str, &str); N]) -> BTreeMap<String, S
 }
 
 /// The labels of everything that is a sandbox's own.
-pub(super) fn of_sandbox(gateway: &str, sandbox: &str, role: &str) -> BTreeMap<String, String> {
-    of([(MANAGED_BY, PRODUCT), (GATEWAY, gateway), (SANDBOX, sandbox), (ROLE, role)])
+pub(super) fn of_sandbox(gateway: &str, plan: &Plan, role: &str) -> BTreeMap<String, String> {
+    let (id, generation) = (plan.id.as_str(), plan.generation.to_string());
+    of([(MANAGED_BY, PRODUCT), (GATEWAY, gateway), (SANDBOX, id), (GENERATION, &generation), (ROLE, role)])
 }

@@ -8,7 +8,7 @@ use kube::api::PostParams;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
-use super::cluster::{Connected, said};
+use super::cluster::{Connected, said, status};
 use super::objects::{self, Making, name};
 use super::words::{self, State};
 use super::{KubernetesProvider, POLL};
@@ -80,9 +80,26 @@ fn deleted() -> ProviderError {
     ProviderError::Failed("its pod was deleted by somebody".to_owned())
 }
 
+/// Creates an object. One that is there already under its name is this launch's own if it is the same in what says whose it
+/// is (a request whose answer was lost), or it is another's, and stays.
 async fn create<K>(api: &Api<K>, object: &K) -> Result<K, ProviderError>
 where
-    K: Clone + std::fmt::Debug + Serialize + DeserializeOwned,
+    K: kube::Resource + Clone + std::fmt::Debug + Serialize + DeserializeOwned,
 {
-    api.create(&PostParams::default(), object).await.map_err(|error| ProviderError::Failed(said(&error)))
+    let failed = |error: kube::Error| ProviderError::Failed(said(&error));
+    let refused = match api.create(&PostParams::default(), object).await {
+        Ok(created) => return Ok(created),
+        Err(error) if status(&error) == Some(409) => error,
+        Err(error) => return Err(failed(error)),
+    };
+    let meta = object.meta();
+    let there = api.get_opt(meta.name.as_deref().unwrap_or_default()).await;
+    match there {
+        Ok(Some(there)) if objects::is_of(there.meta(), meta) => Ok(there),
+        Ok(Some(_)) => {
+            Err(ProviderError::Failed(format!("{}; it is another's, so it is left as it is", said(&refused))))
+        }
+        // Secrets can't be read, nor what is gone again.
+        _ => Err(failed(refused)),
+    }
 }

@@ -4,7 +4,7 @@
 //! with the files stands on its own.
 
 use k8s_openapi::api::core::v1::{ConfigMap, PersistentVolumeClaim, Pod, Secret};
-use k8s_openapi::apimachinery::pkg::apis::meta::v1::OwnerReference;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::{ObjectMeta, OwnerReference};
 use secrecy::ExposeSecret;
 use serde_json::{Value, json};
 
@@ -55,7 +55,7 @@ pub(super) fn record(gateway: &str, plan: &Plan) -> ConfigMap {
     object(json!({
         "metadata": {
             "name": name(plan.id.as_str()),
-            "labels": labels::of_sandbox(gateway, plan.id.as_str(), "record"),
+            "labels": labels::of_sandbox(gateway, plan, "record"),
         },
         "data": {RECORD: plan.record},
     }))
@@ -64,6 +64,17 @@ pub(super) fn record(gateway: &str, plan: &Plan) -> ConfigMap {
 /// The record in an object.
 pub(super) fn record_in(object: &ConfigMap) -> Option<Record> {
     serde_json::from_str(object.data.as_ref()?.get(RECORD)?).ok()
+}
+
+/// Whether an object that is there is the same sandbox's, generation's and owner's as one that was to be made.
+pub(super) fn is_of(there: &ObjectMeta, wanted: &ObjectMeta) -> bool {
+    let labels = |meta: &ObjectMeta| meta.labels.clone().unwrap_or_default();
+    let owners = |meta: &ObjectMeta| {
+        let owners = meta.owner_references.iter().flatten();
+        owners.map(|owner| owner.uid.clone()).collect::<Vec<_>>()
+    };
+    let has = labels(there);
+    labels(wanted).iter().all(|(label, value)| has.get(label) == Some(value)) && owners(there) == owners(wanted)
 }
 
 /// The owner that everything else of a sandbox names.
@@ -87,7 +98,7 @@ pub(super) fn secret(making: &Making<'_>, record: &ConfigMap) -> Secret {
     object(json!({
         "metadata": {
             "name": name(id),
-            "labels": labels::of_sandbox(making.gateway, id, "secret"),
+            "labels": labels::of_sandbox(making.gateway, making.plan, "secret"),
             "ownerReferences": owner(record),
         },
         "immutable": true,
@@ -111,7 +122,7 @@ pub(super) fn pod(making: &Making<'_>, record: &ConfigMap) -> Pod {
     let pull_secrets: Vec<Value> = options.image_pull_secrets.iter().map(|name| json!({"name": name})).collect();
     let mut labels = options.labels;
     // Ours are what it is found by.
-    labels.extend(labels::of_sandbox(making.gateway, id, "sandbox"));
+    labels.extend(labels::of_sandbox(making.gateway, plan, "sandbox"));
     object(json!({
         "metadata": {
             "name": name(id),
@@ -235,4 +246,30 @@ fn milli(cores: f64) -> i64 {
 fn deadline(plan: &Plan) -> Option<i64> {
     let left = plan.expires_at?.duration_since(jiff::Timestamp::now()).as_secs();
     Some(left.max(1) + EXPIRY_GRACE)
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::{ObjectMeta, is_of, object};
+
+    fn meta(sandbox: &str, generation: &str, owner: &str) -> ObjectMeta {
+        let labels = json!({"cellgate.io/sandbox": sandbox, "cellgate.io/generation": generation});
+        let owner = json!({"apiVersion": "v1", "kind": "ConfigMap", "name": "o", "uid": owner});
+        object(json!({"name": "n", "labels": labels, "ownerReferences": [owner]}))
+    }
+
+    #[test]
+    fn an_object_is_known_by_sandbox_generation_and_owner() {
+        let wanted = meta("s-1", "1", "u");
+        assert!(is_of(&meta("s-1", "1", "u"), &wanted));
+        for other in [meta("s-2", "1", "u"), meta("s-1", "2", "u"), meta("s-1", "1", "v"), ObjectMeta::default()] {
+            assert!(!is_of(&other, &wanted), "{other:?}");
+        }
+        // Labels that somebody added don't make it another's.
+        let mut more = meta("s-1", "1", "u");
+        more.labels.get_or_insert_default().insert("team".to_owned(), "data".to_owned());
+        assert!(is_of(&more, &wanted));
+    }
 }
