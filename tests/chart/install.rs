@@ -5,6 +5,7 @@ use std::process::{Child, Stdio};
 use std::time::Duration;
 
 use serde_json::json;
+use sha2::{Digest as _, Sha256};
 
 use crate::harness::{Client, Era, LAUNCH, SOON, http};
 use crate::helm::{chart, helm_ok, kubectl, kubectl_command};
@@ -50,6 +51,10 @@ impl Release {
 
     /// A client from outside, through the Service.
     async fn client(&self) -> (Client, Forward) {
+        self.client_as(&self.token()).await
+    }
+
+    async fn client_as(&self, token: &str) -> (Client, Forward) {
         let port = TcpListener::bind("127.0.0.1:0").and_then(|free| free.local_addr()).expect("a free port").port();
         let ports = format!("{port}:8717");
         let mut command = kubectl_command();
@@ -61,7 +66,7 @@ impl Release {
             tokio::time::sleep(Duration::from_millis(100)).await;
         }
         let url = format!("http://127.0.0.1:{port}/mcp?workspace=chart");
-        (Client::connect_as(&url, Era::Legacy, "chart", Some(&self.token())).await, forward)
+        (Client::connect_as(&url, Era::Legacy, "chart", Some(token)).await, forward)
     }
 }
 
@@ -120,6 +125,13 @@ async fn it_is_installed_tested_used_upgraded_and_removed() {
     let listed = client.call("list_sandboxes", json!({})).await.ok();
     assert!(listed.structured().to_string().contains("\"status\":\"running\""), "{}", listed.structured());
     assert!(run(&client, "print(6 * 7)").await.contains("42"));
+    drop((client, forward));
+    // Everyone with a token of their own, and the test with one more.
+    release.helm("upgrade", &["--set", &format!("auth.tokens=acme ann {:x}", Sha256::digest("token-of-ann"))]);
+    let tested = helm_ok(&["test", RELEASE, "--namespace", &release.namespace, "--logs", "--timeout", "180s"]);
+    assert!(tested.contains("Succeeded"), "{tested}");
+    let (client, forward) = release.client_as("token-of-ann").await;
+    client.call("execute_code", json!({"sandbox_name": "box", "code": "1"})).await.refused(&["sandbox.not_found"]);
     drop((client, forward));
     helm_ok(&["uninstall", RELEASE, "--namespace", &release.namespace, "--wait"]);
     // Nobody's work goes with the gateway.
