@@ -69,7 +69,7 @@ impl Stage {
                 return;
             }
             Victim::Jupyter => "start_jupyter.py",
-            Victim::Kernel => "ipykernel_launcher",
+            Victim::Kernel => "start_kernel.py",
         };
         let victims = marked(self.data.path()).into_iter().filter(|process| process.command.contains(program));
         victims.for_each(|process| process.kill());

@@ -11,6 +11,7 @@ mod case_outputs;
 mod case_runs;
 mod cells;
 mod check;
+mod child_processes;
 mod commands;
 mod contract;
 mod crash_matrix;

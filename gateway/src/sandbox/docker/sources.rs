@@ -25,13 +25,14 @@ macro_rules! source {
     };
 }
 
-const PYTHON: [Source; 9] = [
+const PYTHON: [Source; 10] = [
     source!("python", "Dockerfile"),
     source!("python", "requirements.txt"),
     source!("python", "home.sh"),
     source!("python", "kernel.json"),
     source!("python", "jupyter_server_config.py"),
     source!("python", "start_jupyter.py"),
+    source!("python", "start_kernel.py"),
     source!("python", "dead_mans_switch.py"),
     source!("python", "start", true),
     source!("python", "health", true),

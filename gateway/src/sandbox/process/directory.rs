@@ -13,6 +13,7 @@ use crate::sandbox::SandboxId;
 
 /// How Jupyter runs in every sandbox, in images as well.
 const START: &str = include_str!("../../../../sandbox-images/python/start_jupyter.py");
+const KERNEL: &str = include_str!("../../../../sandbox-images/python/start_kernel.py");
 const CONFIG: &str = include_str!("../../../../sandbox-images/python/jupyter_server_config.py");
 /// Ends the sandbox when no gateway does it.
 const SWITCH: &str = include_str!("../../../../sandbox-images/python/dead_mans_switch.py");
@@ -44,6 +45,7 @@ impl Directory {
             private(&self.join(folder))?;
         }
         fs::write(self.join("start_jupyter.py"), START)?;
+        fs::write(self.join("start_kernel.py"), KERNEL)?;
         fs::write(self.join("jupyter_server_config.py"), CONFIG)?;
         fs::write(self.join("dead_mans_switch.py"), SWITCH)?;
         self.make_environment(environment)?;
@@ -74,9 +76,9 @@ impl Directory {
     }
 
     fn make_kernelspec(&self) -> io::Result<()> {
-        let python = self.join("venv/bin/python");
+        let (python, start) = (self.join("venv/bin/python"), self.join("start_kernel.py"));
         let spec = json!({
-            "argv": [python, "-m", "ipykernel_launcher", "-f", "{connection_file}"],
+            "argv": [python, start, "-f", "{connection_file}"],
             "display_name": "Python 3",
             "language": "python",
             "metadata": {"debugger": true},
