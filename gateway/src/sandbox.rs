@@ -26,6 +26,7 @@ mod removal;
 mod request;
 mod size;
 mod store;
+mod threads;
 mod variables;
 
 pub use attachable::{Attachable, Pattern};

@@ -64,7 +64,11 @@ async fn code_has_no_rights_and_writes_only_where_it_should() {
 #[tokio::test]
 async fn limits_hold() {
     let dock = Dock::start().await;
-    dock.launch_with(json!({"sandbox_name": "box", "memory": "512Mi", "cpu": 0.5})).await.ok();
+    let env = json!({"NUMBA_NUM_THREADS": "7"});
+    dock.launch_with(json!({"sandbox_name": "box", "memory": "512Mi", "cpu": 0.5, "env": env})).await.ok();
+    // Libraries are told of the share, unless the caller decided.
+    let cores = "import os; print(os.environ['OMP_NUM_THREADS'], os.environ['NUMBA_NUM_THREADS'], os.cpu_count())";
+    assert_eq!(dock.run("box", cores).await.trim(), "1 7 1");
     let printed = docker(&[
         "inspect",
         "--format",

@@ -38,8 +38,11 @@ async fn code_has_no_rights_and_writes_only_where_it_should() {
 #[tokio::test]
 async fn no_secret_is_in_a_record_and_the_gateway_reads_none() {
     let yard = Yard::start().await;
-    let env = json!({"API_KEY": "hush-hush"});
-    let launched = yard.launch_with(json!({"sandbox_name": "box", "env": env})).await.ok();
+    let env = json!({"API_KEY": "hush-hush", "NUMBA_NUM_THREADS": "7"});
+    let launched = yard.launch_with(json!({"sandbox_name": "box", "cpu": 0.5, "env": env})).await.ok();
+    // Libraries are told of their share of the cores, unless the caller decided.
+    let cores = "import os; print(os.environ['OMP_NUM_THREADS'], os.environ['NUMBA_NUM_THREADS'], os.cpu_count())";
+    assert_eq!(yard.run("box", cores).await.trim(), "1 7 1");
     assert!(yard.run("box", "import os; print(os.environ['API_KEY'])").await.contains("hush-hush"));
     let id = launched.get("sandbox")["id"].as_str().expect("an id").to_owned();
     let token = crate::harness::sandbox_token(yard.data(), &id);

@@ -17,6 +17,8 @@ use stream::Stream;
 
 /// How many characters of the newest line are told.
 const NEWEST: usize = 2000;
+/// Bytes of outputs that are kept of one run. No notebook of that size could be saved.
+const MOST: usize = 256 << 20;
 
 /// The output reducer of one run.
 #[derive(Clone, Debug, Default)]
@@ -26,6 +28,10 @@ pub struct Outputs {
     displays: HashMap<String, Vec<usize>>,
     /// `clear_output(wait=True)`: the next output replaces all.
     clear_next: bool,
+    /// Bytes in `items`, about.
+    held: usize,
+    /// Outputs that came when there was no room any more.
+    dropped: usize,
 }
 
 #[derive(Clone, Debug)]
@@ -56,7 +62,10 @@ impl Outputs {
                 let count = content.get("execution_count").filter(|count| count.is_u64());
                 self.display(content, json!({"execution_count": count, "output_type": "execute_result"}));
             }
-            "error" => self.push(Item::Other(error(content))),
+            "error" => {
+                self.clear_if_due();
+                self.items.push(Item::Other(error(content)));
+            }
             "clear_output" => self.clear(content.get("wait").and_then(Value::as_bool).unwrap_or(false)),
             "update_display_data" => return self.update(content),
             _ => {}
@@ -66,7 +75,16 @@ impl Outputs {
 
     /// The outputs as they are to be stored.
     pub fn to_json(&self) -> Vec<Value> {
-        self.items.iter().map(Item::to_json).collect()
+        let dropped = (self.dropped > 0).then(|| {
+            let mebibytes = MOST >> 20;
+            let note =
+                format!("[{} outputs were dropped here: the gateway keeps {mebibytes} MiB of a run's]\n", self.dropped);
+            json!({"name": "stderr", "output_type": "stream", "text": note})
+        });
+        // What ended the run comes after what was dropped.
+        let last = self.items.len() - self.items.iter().rev().take_while(|item| item.is_error()).count();
+        let (before, after) = self.items.split_at(last);
+        before.iter().map(Item::to_json).chain(dropped).chain(after.iter().map(Item::to_json)).collect()
     }
 
     /// Each `display_id` of this run with the index of an output that a later update may change.
@@ -92,9 +110,13 @@ impl Outputs {
         let name = content.get("name").and_then(Value::as_str).unwrap_or("stdout");
         let Some(text) = content.get("text").map(text).filter(|text| !text.is_empty()) else { return };
         self.clear_if_due();
-        match self.items.last_mut() {
-            Some(Item::Stream(stream)) if stream.name() == name => stream.push(&text),
-            _ => self.items.push(Item::Stream(Stream::new(name, &text))),
+        if let Some(Item::Stream(stream)) = self.items.last_mut()
+            && stream.name() == name
+        {
+            // It bounds itself.
+            stream.push(&text);
+        } else if self.has_room(text.len()) {
+            self.items.push(Item::Stream(Stream::new(name, &text)));
         }
     }
 
@@ -104,7 +126,11 @@ impl Outputs {
             output.insert("metadata".to_owned(), object(content.get("metadata")));
             output.sort_keys();
         }
-        self.push(Item::Other(output));
+        self.clear_if_due();
+        if !self.has_room(weight(&output)) {
+            return;
+        }
+        self.items.push(Item::Other(output));
         if let Some(id) = display_id(content) {
             self.displays.entry(id.to_owned()).or_default().push(self.items.len() - 1);
         }
@@ -125,16 +151,21 @@ impl Outputs {
         None
     }
 
-    fn push(&mut self, item: Item) {
-        self.clear_if_due();
-        self.items.push(item);
+    /// Takes the room for an output, or counts it as dropped.
+    fn has_room(&mut self, bytes: usize) -> bool {
+        let has_room = self.held.saturating_add(bytes) <= MOST;
+        if has_room {
+            self.held += bytes;
+        } else {
+            self.dropped += 1;
+        }
+        has_room
     }
 
     fn clear(&mut self, wait: bool) {
         self.clear_next = wait;
         if !wait {
-            self.items.clear();
-            self.displays.clear();
+            *self = Self::default();
         }
     }
 
@@ -145,7 +176,21 @@ impl Outputs {
     }
 }
 
+/// About the bytes that a value takes.
+fn weight(value: &Value) -> usize {
+    match value {
+        Value::String(text) => text.len(),
+        Value::Array(values) => values.iter().map(weight).sum::<usize>() + 16 * values.len(),
+        Value::Object(entries) => entries.iter().map(|(key, value)| key.len() + 32 + weight(value)).sum(),
+        _ => 8,
+    }
+}
+
 impl Item {
+    fn is_error(&self) -> bool {
+        matches!(self, Self::Other(output) if output["output_type"] == "error")
+    }
+
     fn to_json(&self) -> Value {
         match self {
             Self::Stream(stream) => json!({"name": stream.name(), "output_type": "stream", "text": stream.text()}),

@@ -3,6 +3,7 @@
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use futures_util::future::BoxFuture;
 use serde_json::Value;
 use tokio::sync::mpsc::UnboundedReceiver;
 
@@ -64,6 +65,8 @@ struct Saving<'a> {
     cell: CellRef,
     next: Instant,
     dirty: bool,
+    /// The save under way. What the kernel says meanwhile is taken all the same: nothing queues up.
+    under_way: Option<BoxFuture<'a, Duration>>,
 }
 
 impl Caller {
@@ -82,7 +85,8 @@ impl Caller {
         let kernel = self.kernel(target).await?;
         // By id, since others may insert above it; the index tells cells of one id apart.
         let cell = CellRef { id: Some(id.clone()), index: i64::try_from(index).ok() };
-        let saving = Saving { target, cell: cell.clone(), next: Instant::now() + SAVE_EVERY, dirty: false };
+        let next = Instant::now() + SAVE_EVERY;
+        let saving = Saving { target, cell: cell.clone(), next, dirty: false, under_way: None };
         target.document.set_running(&id, true);
         let job = Job { code: source, options, cell: Some(saving) };
         points::reached("execute.inserted").await;
@@ -197,16 +201,14 @@ impl Follower<'_> {
         let every = Duration::from_secs(self.options.progress_interval.max(1));
         let mut report = tokio::time::interval_at((self.begun + every).into(), every);
         loop {
-            let save_at = self.save_at();
             tokio::select! {
-                biased;
                 event = events.recv() => match event {
                     Some(Event::Ended(ended)) => return ended,
                     Some(event) => self.take(event),
                     None => return lost(self.begun),
                 },
                 _ = report.tick() => self.report(),
-                () = sleep_until(save_at) => self.save().await,
+                () = saved(&mut self.cell, &self.outputs) => {}
             }
         }
     }
@@ -241,29 +243,17 @@ impl Follower<'_> {
         }
     }
 
-    /// When the outputs so far are to be saved next.
-    fn save_at(&self) -> Option<Instant> {
-        self.cell.as_ref().filter(|cell| cell.dirty).map(|cell| cell.next)
-    }
-
-    async fn save(&mut self) {
-        let Some(cell) = &mut self.cell else { return };
-        let begun = Instant::now();
-        // A save that fails here is made good, or reported, at the end.
-        if let Err(failure) = cell.store(&self.outputs, None).await {
-            tracing::debug!(message = failure.message, "outputs could not be saved yet");
-        }
-        cell.dirty = false;
-        cell.next = Instant::now() + SAVE_EVERY.max(begun.elapsed() * SAVE_SHARE);
-    }
-
     async fn finish(&mut self, ended: &Ended) -> Result<(), Failure> {
-        let Some(cell) = &self.cell else { return Ok(()) };
+        let Some(cell) = &mut self.cell else { return Ok(()) };
+        // An earlier save must not come after the last one.
+        if let Some(under_way) = cell.under_way.take() {
+            under_way.await;
+        }
         // A run that the kernel never began leaves the cell as it was.
         if matches!(ended.cause, Some(Cause::CancelledInQueue)) || never_began(ended) && self.outputs.is_empty() {
             return Ok(());
         }
-        cell.store(&self.outputs, ended.execution_count).await?;
+        store(cell.target, cell.edit(&self.outputs, ended.execution_count)).await?;
         cell.target.document.remember_displays(cell.cell.id.as_deref().unwrap_or_default(), self.outputs.displays());
         for update in &self.updates {
             cell.target.document.update_display(update).await?;
@@ -272,10 +262,40 @@ impl Follower<'_> {
     }
 }
 
-impl Saving<'_> {
-    async fn store(&self, outputs: &Outputs, execution_count: Option<i64>) -> Result<(), Failure> {
-        let edit = Edit::SetOutputs { cell: self.cell.clone(), outputs: outputs.to_json(), execution_count };
-        self.target.document.apply(&edit).await.map(drop)
+impl<'a> Saving<'a> {
+    fn edit(&self, outputs: &Outputs, execution_count: Option<i64>) -> Edit {
+        Edit::SetOutputs { cell: self.cell.clone(), outputs: outputs.to_json(), execution_count }
+    }
+
+    /// Begins to save the outputs so far. What fails here is made good, or reported, at the end.
+    fn begin(&mut self, outputs: &Outputs) {
+        let (target, edit, begun): (&'a Target, _, _) = (self.target, self.edit(outputs, None), Instant::now());
+        self.dirty = false;
+        self.under_way = Some(Box::pin(async move {
+            if let Err(failure) = store(target, edit).await {
+                tracing::debug!(message = failure.message, "outputs could not be saved yet");
+            }
+            begun.elapsed()
+        }));
+    }
+}
+
+async fn store(target: &Target, edit: Edit) -> Result<(), Failure> {
+    target.document.apply(&edit).await.map(drop)
+}
+
+/// Waits until the next save has begun, or the one under way has ended.
+async fn saved(cell: &mut Option<Saving<'_>>, outputs: &Outputs) {
+    let Some(cell) = cell else { return std::future::pending().await };
+    if let Some(under_way) = &mut cell.under_way {
+        let took = under_way.await;
+        cell.under_way = None;
+        cell.next = Instant::now() + SAVE_EVERY.max(took * SAVE_SHARE);
+    } else if cell.dirty {
+        tokio::time::sleep_until(cell.next.into()).await;
+        cell.begin(outputs);
+    } else {
+        std::future::pending::<()>().await;
     }
 }
 
@@ -296,11 +316,4 @@ fn lost(begun: Instant) -> Ended {
 
 fn disagree(what: &str) -> Failure {
     Failure::new(Code::ArgumentsInvalid, format!("These arguments disagree: {what}. Pass only one of them."))
-}
-
-async fn sleep_until(at: Option<Instant>) {
-    match at {
-        Some(at) => tokio::time::sleep_until(at.into()).await,
-        None => std::future::pending().await,
-    }
 }

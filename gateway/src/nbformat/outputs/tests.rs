@@ -4,6 +4,26 @@ use proptest::prelude::*;
 
 use super::*;
 
+#[test]
+fn a_run_that_never_stops_displaying_keeps_what_there_is_room_for_and_its_error() {
+    let mut outputs = Outputs::default();
+    let picture = json!({"data": {"image/png": "A".repeat(1 << 20)}, "metadata": {}});
+    for _ in 0..300 {
+        outputs.apply("display_data", &picture);
+        outputs.apply("stream", &json!({"name": "stdout", "text": "shown\n"}));
+    }
+    outputs.apply("error", &json!({"ename": "E", "evalue": "v", "traceback": []}));
+    let stored = outputs.to_json();
+    let shown = stored.iter().filter(|output| output["output_type"] == "display_data").count();
+    assert!((200..256).contains(&shown), "{shown}");
+    let note = stored[stored.len() - 2]["text"].as_str().unwrap();
+    assert!(note.contains("outputs were dropped"), "{note}");
+    assert_eq!(stored[stored.len() - 1]["ename"], "E");
+    outputs.apply("clear_output", &json!({"wait": false}));
+    outputs.apply("display_data", &picture);
+    assert_eq!(outputs.to_json().len(), 1);
+}
+
 fn run(messages: &[(&str, Value)]) -> Outputs {
     let mut outputs = Outputs::default();
     for (message_type, content) in messages {

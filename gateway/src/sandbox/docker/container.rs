@@ -14,6 +14,7 @@ use super::labels;
 use super::volumes::Names;
 use crate::sandbox::Plan;
 use crate::sandbox::profile::{Gpu, Resources};
+use crate::sandbox::threads::thread_counts;
 
 /// Where Jupyter listens in it.
 pub(super) const PORT: u16 = 8888;
@@ -59,7 +60,7 @@ pub(super) fn body(making: &Making<'_>) -> ContainerCreateBody {
         hostname: Some("sandbox".to_owned()),
         image: Some(making.image.to_owned()),
         user: Some(USER.to_owned()),
-        env: Some(variables(making.plan)),
+        env: Some(variables(making)),
         labels: Some(all_labels(making)),
         open_stdin: Some(true),
         stdin_once: Some(true),
@@ -138,7 +139,8 @@ pub(super) fn no_health_check() -> HealthConfig {
     HealthConfig { test: Some(vec!["NONE".to_owned()]), ..HealthConfig::default() }
 }
 
-fn variables(plan: &Plan) -> Vec<String> {
+fn variables(making: &Making<'_>) -> Vec<String> {
+    let plan = making.plan;
     let mut variables = vec![
         "CELLGATE_TOKEN_STDIN=1".to_owned(),
         format!("CELLGATE_BASE_URL={}", plan.base_url),
@@ -147,6 +149,8 @@ fn variables(plan: &Plan) -> Vec<String> {
         format!("CELLGATE_SANDBOX={}", plan.id),
         format!("CELLGATE_INSTANCE={}", plan.instance),
     ];
+    // What the caller chose comes later, and wins.
+    variables.extend(thread_counts(making.resources.cpu).map(|(name, count)| format!("{name}={count}")));
     variables.extend(plan.idle.map(|idle| format!("CELLGATE_IDLE_SECONDS={}", idle.as_secs_f64())));
     variables.extend(plan.expires_at.map(|at| format!("CELLGATE_EXPIRES_AT={}", at.as_second())));
     variables

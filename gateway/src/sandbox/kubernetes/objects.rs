@@ -11,6 +11,7 @@ use serde_json::{Value, json};
 use super::labels;
 use crate::sandbox::profile::{Gpu, Resources};
 use crate::sandbox::size::Size;
+use crate::sandbox::threads::thread_counts;
 use crate::sandbox::{Plan, Record};
 
 pub(super) const PORT: u16 = 8888;
@@ -150,7 +151,7 @@ pub(super) fn pod(making: &Making<'_>, record: &ConfigMap) -> Pod {
                 "image": making.image,
                 "imagePullPolicy": "IfNotPresent",
                 "envFrom": [{"secretRef": {"name": name(id)}}],
-                "env": variables(plan),
+                "env": variables(making),
                 "ports": [{"name": "jupyter", "containerPort": PORT}],
                 "readinessProbe": {"tcpSocket": {"port": PORT}, "periodSeconds": 1, "failureThreshold": 120},
                 "resources": limits(resources),
@@ -205,7 +206,8 @@ pub(super) struct Storage {
     pub(super) size: Size,
 }
 
-fn variables(plan: &Plan) -> Vec<Value> {
+fn variables(making: &Making<'_>) -> Vec<Value> {
+    let plan = making.plan;
     let mut variables = vec![
         ("CELLGATE_BASE_URL", plan.base_url.clone()),
         ("CELLGATE_PORT", PORT.to_string()),
@@ -213,6 +215,9 @@ fn variables(plan: &Plan) -> Vec<Value> {
         ("CELLGATE_SANDBOX", plan.id.to_string()),
         ("CELLGATE_INSTANCE", plan.instance.clone()),
     ];
+    // These win over the Secret's, so what the caller chose stays out of them.
+    let own = |name: &str| plan.request.env.contains_key(name);
+    variables.extend(thread_counts(making.resources.cpu).filter(|(name, _)| !own(name)));
     variables.extend(plan.idle.map(|idle| ("CELLGATE_IDLE_SECONDS", idle.as_secs_f64().to_string())));
     variables.extend(plan.expires_at.map(|at| ("CELLGATE_EXPIRES_AT", at.as_second().to_string())));
     variables.into_iter().map(|(name, value)| json!({"name": name, "value": value})).collect()
