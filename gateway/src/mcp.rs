@@ -3,6 +3,7 @@
 
 mod calling;
 mod metering;
+mod tasks;
 
 pub use calling::{named, of_session};
 
@@ -13,18 +14,24 @@ use std::time::{Duration, Instant};
 
 use futures_util::FutureExt;
 use rmcp::model::{
-    CacheScope, CallToolRequestParams, CallToolResponse, CallToolResult, ContentBlock, Implementation, JsonObject,
-    ListToolsResult, MetaObject, PaginatedRequestParams, ServerCapabilities, ServerConfig, Tool, ToolAnnotations,
+    CacheScope, CallToolRequestParams, CallToolResponse, CallToolResult, CancelTaskParams, ContentBlock, GetTaskParams,
+    GetTaskResult, Implementation, JsonObject, ListToolsResult, MetaObject, PaginatedRequestParams, ServerCapabilities,
+    ServerConfig, Tool, ToolAnnotations, UpdateTaskParams,
 };
 use rmcp::service::RequestContext;
 use rmcp::{ErrorData, RoleServer, ServerHandler};
 use serde_json::Value;
+use tokio::sync::mpsc;
 use tokio::time::timeout;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
+use calling::Client;
+use tasks::{Begun, Tasks};
+
 use crate::answer::{Answer, Block, Code, Failure, Limits, Sealed, seal};
 use crate::points;
+use crate::sandbox::{Owner, Progress};
 use crate::tools::{CATALOGUE, Entry, find};
 use crate::workspace::{Call, Caller, Workspaces};
 
@@ -55,6 +62,16 @@ pub struct Gateway {
     calls: TaskTracker,
     /// Cancelled when calls in flight have to end.
     hurry: CancellationToken,
+    tasks: Arc<Tasks>,
+}
+
+/// Whose a call is, and how it is taken back and heard of.
+struct Incoming {
+    owner: Owner,
+    workspace: String,
+    request: String,
+    cancel: CancellationToken,
+    progress: Progress,
 }
 
 /// How long calls may take to end once they are told to.
@@ -64,7 +81,7 @@ impl Gateway {
     /// A gateway to these workspaces whose answers keep within `limits`. Calls that tell of no workspace are in `home`.
     pub fn new(workspaces: Arc<Workspaces>, limits: Limits, home: &str) -> Self {
         let (calls, hurry) = (TaskTracker::new(), CancellationToken::new());
-        Self { workspaces, limits, home: home.into(), calls, hurry }
+        Self { workspaces, limits, home: home.into(), calls, hurry, tasks: Arc::default() }
     }
 
     /// Waits until the calls in flight are answered; those that are not after `limit` are cancelled, and say so.
@@ -82,12 +99,11 @@ impl Gateway {
         &self.workspaces
     }
 
-    async fn answer(&self, tool: &Entry, arguments: Value, context: &RequestContext<RoleServer>) -> Sealed {
+    async fn answer(&self, tool: &Entry, arguments: Value, incoming: Incoming) -> Sealed {
         let (begun, _in_flight) = (Instant::now(), self.calls.token());
-        let (progress, forwarding) = calling::progress(context);
-        let (cancel, name) = (context.ct.child_token(), tool.contract.tool);
-        let call = Call { cancel: cancel.clone(), progress, request: Some(context.id.to_string()), tool: name };
-        let (owner, workspace) = calling::identity(context, &self.home);
+        let Incoming { owner, workspace, request, cancel, progress } = incoming;
+        let name = tool.contract.tool;
+        let call = Call { cancel: cancel.clone(), progress, request: Some(request), tool: name };
         let caller = Caller::new(&self.workspaces, owner, &workspace, call);
         let answering = AssertUnwindSafe(tool.call(arguments, &caller)).catch_unwind();
         let mut result = self.hurried(answering, &cancel).await.unwrap_or_else(|_| Err(panicked(name)));
@@ -101,11 +117,45 @@ impl Gateway {
             caller.audit(action, outcome(&result), begun.elapsed());
         }
         drop(caller);
-        // What was said on the way reaches the client before the answer does.
-        forwarding.await;
         let sealed = seal(&tool.contract, result, &self.limits, &self.workspaces.fleet().secrets());
         metering::called(name, begun.elapsed(), &sealed);
         sealed
+    }
+
+    /// Answers within the request.
+    async fn answer_now(&self, tool: &Entry, arguments: Value, context: &RequestContext<RoleServer>) -> Sealed {
+        let (progress, forwarding) = calling::progress(Client::of(context));
+        let sealed = self.answer(tool, arguments, self.incoming(context, context.ct.child_token(), progress)).await;
+        // What was said on the way reaches the client before the answer does.
+        forwarding.await;
+        sealed
+    }
+
+    /// Answers within the request if that is over soon, else by a task.
+    async fn answer_or_go_on(
+        &self,
+        tool: &'static Entry,
+        arguments: Value,
+        context: &RequestContext<RoleServer>,
+    ) -> Result<CallToolResponse, ErrorData> {
+        let (sender, news) = mpsc::unbounded_channel();
+        let cancel = CancellationToken::new();
+        let incoming = self.incoming(context, cancel.clone(), Progress::new(sender));
+        let (gateway, owner) = (self.clone(), incoming.owner.clone());
+        let answering = tokio::spawn(async move { gateway.answer(tool, arguments, incoming).await });
+        let ceiling = self.workspaces.policy().execution_ceiling;
+        let begun = Begun { owner, answering, news, cancel, ceiling };
+        self.tasks.answer(begun, Client::of(context), context.ct.clone()).await
+    }
+
+    fn incoming(
+        &self,
+        context: &RequestContext<RoleServer>,
+        cancel: CancellationToken,
+        progress: Progress,
+    ) -> Incoming {
+        let (owner, workspace) = calling::identity(context, &self.home);
+        Incoming { owner, workspace, request: context.id.to_string(), cancel, progress }
     }
 
     /// Waits for a call, and cancels it when calls have to end.
@@ -121,7 +171,7 @@ impl Gateway {
 
 impl ServerHandler for Gateway {
     fn get_info(&self) -> ServerConfig {
-        let capabilities = ServerCapabilities::builder().enable_tools().build();
+        let capabilities = ServerCapabilities::builder().enable_tools().enable_tasks().build();
         ServerConfig::new(capabilities)
             .with_server_info(Implementation::new("cellgate", env!("CARGO_PKG_VERSION")))
             .with_instructions(INSTRUCTIONS)
@@ -149,8 +199,38 @@ impl ServerHandler for Gateway {
             return Err(ErrorData::invalid_params(unknown_tool(&request.name), None));
         };
         let arguments = Value::Object(request.arguments.unwrap_or_default());
-        let sealed = self.answer(tool, arguments, &context).await;
-        Ok(result(sealed).into())
+        if context.client_capabilities().is_some_and(|client| client.supports_tasks()) {
+            return self.answer_or_go_on(tool, arguments, &context).await;
+        }
+        Ok(result(self.answer_now(tool, arguments, &context).await).into())
+    }
+
+    async fn get_task(
+        &self,
+        request: GetTaskParams,
+        context: RequestContext<RoleServer>,
+    ) -> Result<GetTaskResult, ErrorData> {
+        let (owner, _) = calling::identity(&context, &self.home);
+        self.tasks.get(&owner, &request.task_id).map(GetTaskResult::new)
+    }
+
+    async fn cancel_task(
+        &self,
+        request: CancelTaskParams,
+        context: RequestContext<RoleServer>,
+    ) -> Result<(), ErrorData> {
+        let (owner, _) = calling::identity(&context, &self.home);
+        self.tasks.cancel(&owner, &request.task_id)
+    }
+
+    /// No task asks for anything.
+    async fn update_task(
+        &self,
+        request: UpdateTaskParams,
+        context: RequestContext<RoleServer>,
+    ) -> Result<(), ErrorData> {
+        let (owner, _) = calling::identity(&context, &self.home);
+        self.tasks.get(&owner, &request.task_id).map(drop)
     }
 }
 

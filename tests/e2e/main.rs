@@ -37,5 +37,6 @@ mod settings;
 mod siblings;
 mod strangers;
 mod takeover;
+mod tasks;
 mod tool_list;
 mod vanishing;

@@ -47,6 +47,7 @@ struct Inner {
     session: Option<String>,
     next: AtomicU64,
     hello: Value,
+    capabilities: Value,
 }
 
 /// A plain HTTP client.
@@ -64,6 +65,15 @@ impl Client {
 
     /// A client of that era that gives that name, with a bearer token where one is needed.
     pub(crate) async fn connect_as(url: &str, era: Era, name: &str, token: Option<&str>) -> Self {
+        Self::connect_able(url, (era, name, token), json!({})).await
+    }
+
+    /// A client that can do more than others.
+    pub(crate) async fn connect_able(
+        url: &str,
+        (era, name, token): (Era, &str, Option<&str>),
+        capabilities: Value,
+    ) -> Self {
         let http = http();
         let mut inner = Inner {
             http,
@@ -74,6 +84,7 @@ impl Client {
             session: None,
             next: AtomicU64::new(1),
             hello: Value::Null,
+            capabilities,
         };
         inner.greet().await;
         let client = Self(Arc::new(inner));
@@ -85,7 +96,7 @@ impl Client {
 
     /// The same client, with its session if it has one, at another address: it doesn't greet again.
     pub(crate) fn at(&self, url: &str) -> Self {
-        let Inner { http, era, name, token, session, next, hello, .. } = &*self.0;
+        let Inner { http, era, name, token, session, next, hello, capabilities, .. } = &*self.0;
         Self(Arc::new(Inner {
             http: http.clone(),
             url: url.to_owned(),
@@ -95,6 +106,7 @@ impl Client {
             session: session.clone(),
             next: AtomicU64::new(next.load(Ordering::Relaxed)),
             hello: hello.clone(),
+            capabilities: capabilities.clone(),
         }))
     }
 
@@ -171,7 +183,8 @@ impl Inner {
             return;
         }
         let client = json!({"name": self.name, "version": "1"});
-        let params = json!({"protocolVersion": self.era.version(), "capabilities": {}, "clientInfo": client});
+        let params =
+            json!({"protocolVersion": self.era.version(), "capabilities": self.capabilities, "clientInfo": client});
         let message = json!({"jsonrpc": "2.0", "id": 0, "method": "initialize", "params": params});
         let response = self.post("initialize", &message).send().await.expect("the gateway answers");
         self.session = response.headers().get("mcp-session-id").map(|id| id.to_str().expect("plain text").to_owned());
@@ -185,7 +198,7 @@ impl Inner {
         if self.era == Era::Modern {
             let meta = &mut params["_meta"];
             meta["io.modelcontextprotocol/protocolVersion"] = json!(self.era.version());
-            meta["io.modelcontextprotocol/clientCapabilities"] = json!({});
+            meta["io.modelcontextprotocol/clientCapabilities"] = self.capabilities.clone();
             meta["io.modelcontextprotocol/clientInfo"] = json!({"name": self.name, "version": "1"});
         }
         let message = json!({"jsonrpc": "2.0", "id": id, "method": method, "params": params});
@@ -211,7 +224,8 @@ impl Inner {
         }
         if self.era == Era::Modern {
             request = request.header("mcp-method", method);
-            if let Some(name) = message["params"]["name"].as_str() {
+            let params = &message["params"];
+            if let Some(name) = params["name"].as_str().or_else(|| params["taskId"].as_str()) {
                 request = request.header("mcp-name", name);
             }
         }

@@ -3,9 +3,9 @@
 use std::time::Instant;
 
 use futures_util::future::BoxFuture;
-use rmcp::RoleServer;
-use rmcp::model::ProgressNotificationParam;
+use rmcp::model::{ProgressNotificationParam, ProgressToken};
 use rmcp::service::RequestContext;
+use rmcp::{Peer, RoleServer};
 use sha2::{Digest, Sha256};
 use tokio::sync::mpsc;
 
@@ -61,23 +61,47 @@ fn workspace(context: &RequestContext<RoleServer>, parts: Option<&http::request:
         .or_else(|| parts.and_then(|_| client()))
 }
 
+/// The client of one request, which hears of progress if it gave a token.
+pub(super) struct Client {
+    peer: Peer<RoleServer>,
+    token: Option<ProgressToken>,
+    begun: Instant,
+    last: f64,
+}
+
+impl Client {
+    /// The client of a request.
+    pub(super) fn of(context: &RequestContext<RoleServer>) -> Self {
+        let token = context.meta.get_progress_token();
+        Self { peer: context.peer.clone(), token, begun: Instant::now(), last: 0.0 }
+    }
+
+    /// Whether it asked for progress.
+    fn listens(&self) -> bool {
+        self.token.is_some()
+    }
+
+    /// Tells how its call is getting on.
+    pub(super) async fn tell(&mut self, message: String) {
+        let Some(token) = &self.token else { return };
+        // Progress has to rise from one notification to the next.
+        self.last = self.begun.elapsed().as_secs_f64().max(self.last + 0.001);
+        let news = ProgressNotificationParam::new(token.clone(), self.last).with_message(message);
+        // A client that is gone hears nothing more; its call goes on or is cancelled on its own.
+        let _ = self.peer.notify_progress(news).await;
+    }
+}
+
 /// Where a tool says how it is getting on, and the task that carries it to the client until the
 /// last holder is gone. Silent when the client gave no progress token.
-pub(super) fn progress(context: &RequestContext<RoleServer>) -> (Progress, BoxFuture<'static, ()>) {
-    let Some(token) = context.meta.get_progress_token() else {
+pub(super) fn progress(mut client: Client) -> (Progress, BoxFuture<'static, ()>) {
+    if !client.listens() {
         return (Progress::default(), Box::pin(std::future::ready(())));
-    };
+    }
     let (sender, mut news) = mpsc::unbounded_channel::<String>();
-    let peer = context.peer.clone();
-    let begun = Instant::now();
     let forwarding = tokio::spawn(async move {
-        let mut last = 0.0;
         while let Some(message) = news.recv().await {
-            // Progress has to rise from one notification to the next.
-            last = begun.elapsed().as_secs_f64().max(last + 0.001);
-            let news = ProgressNotificationParam::new(token.clone(), last).with_message(message);
-            // A client that is gone hears nothing more; its call goes on or is cancelled on its own.
-            let _ = peer.notify_progress(news).await;
+            client.tell(message).await;
         }
     });
     (Progress::new(sender), Box::pin(async move { drop(forwarding.await) }))

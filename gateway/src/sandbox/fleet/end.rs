@@ -52,12 +52,8 @@ impl Fleet {
         for sandbox in &kept {
             self.write(&sandbox.record());
         }
-        let ends = ending.iter().map(|sandbox| self.end(sandbox, Cause::Stopped, None));
-        for ended in futures_util::future::join_all(ends).await {
-            if let Err(error) = ended {
-                tracing::error!(%error, "a sandbox could not be ended; the next start does it");
-            }
-        }
+        let ends = ending.iter().map(|sandbox| self.end_on_its_own(sandbox, Cause::Stopped));
+        futures_util::future::join_all(ends).await;
         self.end_marked(&kept).await;
         let live = self.records.live().unwrap_or_default();
         if live.iter().any(|record| record.instance == self.instance.id()) {

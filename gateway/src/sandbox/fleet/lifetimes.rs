@@ -146,7 +146,8 @@ impl Fleet {
         self.looking.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    async fn end_on_its_own(&self, sandbox: &Arc<Sandbox>, cause: Cause) {
+    /// Ends a sandbox that no caller ended, in its name's turn.
+    pub(super) async fn end_on_its_own(&self, sandbox: &Arc<Sandbox>, cause: Cause) {
         let lock = self.name_lock(sandbox.owner(), sandbox.name());
         let _one_at_a_time = lock.lock().await;
         // Somebody may have ended it while this waited.
@@ -160,7 +161,7 @@ impl Fleet {
             return;
         }
         if let Err(error) = self.end(sandbox, cause, None).await {
-            tracing::error!(sandbox = %sandbox.id(), %error, "a sandbox could not be ended");
+            tracing::error!(sandbox = %sandbox.id(), %error, "a sandbox could not be ended; it is tried again, at the next start at the latest");
         }
     }
 }
