@@ -28,6 +28,7 @@ mod kernels;
 mod limits;
 mod listings;
 mod model;
+mod networks;
 mod notebooks;
 mod principals;
 mod python_client;

@@ -24,6 +24,11 @@ pub(crate) struct ForeignJupyter {
 impl ForeignJupyter {
     /// Starts one with the Python of a sandbox that runs in `data`.
     pub(crate) async fn start(data: &Path) -> Self {
+        Self::start_at(data, "127.0.0.1", |program| Command::new(program)).await
+    }
+
+    /// Starts one that listens on an address, with a command that runs a program where that is.
+    pub(crate) async fn start_at(data: &Path, address: &str, command: impl Fn(&Path) -> Command) -> Self {
         let python = marked(data)
             .into_iter()
             .find(|process| process.command.contains("jupyter"))
@@ -34,8 +39,9 @@ impl ForeignJupyter {
             .and_then(|socket| socket.local_addr())
             .expect("a free port")
             .port();
-        let child = Command::new(python)
+        let child = command(Path::new(&python))
             .args(["-m", "jupyter_server", "--allow-root", "--no-browser", "--ServerApp.base_url=/their/own"])
+            .arg(format!("--ServerApp.ip={address}"))
             .arg(format!("--ServerApp.port={port}"))
             .arg(format!("--IdentityProvider.token={TOKEN}"))
             .arg(format!("--ServerApp.root_dir={}", root.path().display()))
@@ -47,7 +53,7 @@ impl ForeignJupyter {
             .spawn()
             .expect("it starts");
         let http = reqwest::Client::builder().no_proxy().build().expect("a client");
-        let server = Self { child, http, url: format!("http://127.0.0.1:{port}/their/own"), token: TOKEN, root };
+        let server = Self { child, http, url: format!("http://{address}:{port}/their/own"), token: TOKEN, root };
         let started = Instant::now();
         while !server
             .request(reqwest::Method::GET, "api/status")

@@ -8,7 +8,7 @@ use std::time::Duration;
 use futures_util::{SinkExt, StreamExt};
 use serde_json::json;
 use tokio::sync::mpsc;
-use tokio::time::{Instant, sleep, sleep_until, timeout};
+use tokio::time::{Instant, sleep, sleep_until, timeout, timeout_at};
 use tokio_tungstenite::tungstenite::Message as Frame;
 use uuid::Uuid;
 
@@ -23,8 +23,9 @@ use wires::Wires;
 const IDLE_LIMIT: Duration = Duration::from_secs(60);
 /// How long the first connection is tried.
 const FIRST_PATIENCE: Duration = Duration::from_millis(1500);
-/// How long one that broke under a run is tried again.
-const PATIENCE: Duration = Duration::from_secs(7);
+/// How long a kernel may say nothing until one that broke under a run is given up, and how long it is tried again at least.
+const PATIENCE: Duration = Duration::from_secs(9);
+const LEAST_PATIENCE: Duration = Duration::from_secs(2);
 const RETRY_EVERY: Duration = Duration::from_millis(400);
 const SILENCE_LIMIT: Duration = Duration::from_secs(45);
 /// After somebody's cell, the next one of a "run all" follows at once: it goes first.
@@ -82,7 +83,7 @@ impl Channel {
             sent: false,
             conversation: Conversation::default(),
             waited: false,
-            patience: FIRST_PATIENCE,
+            heard: None,
         };
         tokio::spawn(line.attend());
         Self { commands }
@@ -119,6 +120,10 @@ impl Channel {
     }
 }
 
+fn no_answer() -> DialError {
+    DialError::Again(Cause::ServerUnreachable("no answer in time".to_owned()))
+}
+
 /// Why a socket was left.
 enum Left {
     /// Nobody needs it.
@@ -140,7 +145,8 @@ struct Line {
     conversation: Conversation,
     /// The request had to wait for other code.
     waited: bool,
-    patience: Duration,
+    /// When the kernel last said something on a socket.
+    heard: Option<Instant>,
 }
 
 impl Line {
@@ -173,12 +179,20 @@ impl Line {
     }
 
     async fn connect(&mut self) -> Result<(Socket, Framing), Left> {
-        let until = Instant::now() + self.patience;
+        let until = self.until();
+        let under_a_run = self.sent && self.is_needed();
         let (rest, kernel, session) = (self.rest.clone(), self.kernel.clone(), self.session.clone());
         let mut connecting = std::pin::pin!(async {
             loop {
-                match dial(&rest, &kernel, &session).await {
-                    Err(DialError::Again(_)) if Instant::now() < until => sleep(RETRY_EVERY).await,
+                let dialing = dial(&rest, &kernel, &session);
+                // A first connection may take its time, as may one to a kernel that was restarted: the server is busy then.
+                let dialed = if under_a_run {
+                    timeout_at(until, dialing).await.unwrap_or_else(|_| Err(no_answer()))
+                } else {
+                    dialing.await
+                };
+                match dialed {
+                    Err(DialError::Again(_)) if Instant::now() + RETRY_EVERY < until => sleep(RETRY_EVERY).await,
                     Err(DialError::Again(cause) | DialError::Never(cause)) => return Err(cause),
                     Ok(opened) => return Ok(opened),
                 }
@@ -198,7 +212,7 @@ impl Line {
     }
 
     async fn serve(&mut self, mut wires: Wires) -> Left {
-        self.patience = PATIENCE;
+        self.heard = Some(Instant::now());
         self.conversation.begin();
         if self.sent {
             self.tell(Notice::Reconnected);
@@ -275,12 +289,15 @@ impl Line {
         wires: &mut Wires,
         frame: Option<Result<Frame, tokio_tungstenite::tungstenite::Error>>,
     ) -> Result<(), Left> {
-        wires.heard = Instant::now();
         let frame = match frame {
-            None | Some(Ok(Frame::Close(_))) => return Err(Left::Broken("the server closed it".to_owned())),
+            None | Some(Ok(Frame::Close(_))) => {
+                self.heard = Some(Instant::now());
+                return Err(Left::Broken("the server closed it".to_owned()));
+            }
             Some(Err(error)) => return Err(Left::Broken(error.to_string())),
             Some(Ok(frame)) => frame,
         };
+        (wires.heard, self.heard) = (Instant::now(), Some(Instant::now()));
         match wire::decode(&frame) {
             None => Ok(()),
             Some(Ok(message)) => self.on_message(wires, message),
@@ -342,6 +359,12 @@ impl Line {
         self.conversation.asked(id);
         wires.hello_sent();
         wires.send(&message).await
+    }
+
+    /// Until when a connection is tried.
+    fn until(&self) -> Instant {
+        let now = Instant::now();
+        self.heard.map_or(now + FIRST_PATIENCE, |heard| (heard + PATIENCE).max(now + LEAST_PATIENCE))
     }
 
     fn may_submit(&self) -> bool {

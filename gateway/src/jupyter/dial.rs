@@ -27,6 +27,11 @@ const CONNECT_LIMIT: Duration = Duration::from_secs(10);
 /// A server answers the upgrade at once, but a proxy may have to find it first.
 const UPGRADE_LIMIT: Duration = Duration::from_secs(30);
 
+/// How long what was sent may go without the acknowledgement of the other machine. That comes from its system at once, however
+/// busy the server is: without one the network is gone.
+#[cfg(target_os = "linux")]
+const UNACKNOWLEDGED: Duration = Duration::from_secs(3);
+
 /// An open websocket.
 pub(super) type Socket = WebSocketStream<MaybeTlsStream<QuickAck>>;
 
@@ -115,6 +120,8 @@ async fn connect(url: &Url, addresses: Option<&[IpAddr]>) -> io::Result<TcpStrea
         None => return Err(io::Error::new(io::ErrorKind::InvalidInput, "the URL has no host")),
     };
     stream.set_nodelay(true)?;
+    #[cfg(target_os = "linux")]
+    socket2::SockRef::from(&stream).set_tcp_user_timeout(Some(UNACKNOWLEDGED))?;
     Ok(stream)
 }
 

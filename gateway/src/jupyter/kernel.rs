@@ -259,6 +259,11 @@ impl Drop for Reporter {
 }
 
 impl Ended {
+    /// Whether the run was given up since its server doesn't answer: nothing else should wait for it.
+    pub fn server_is_silent(&self) -> bool {
+        matches!(self.cause, Some(Cause::ServerUnreachable(_)))
+    }
+
     pub(super) fn without_reply(status: RunStatus, seconds: f64, cause: Option<Cause>) -> Self {
         Self { status, execution_count: None, seconds, cause, exception: None }
     }

@@ -20,6 +20,8 @@ use crate::sandbox::Sandbox;
 const SAVE_EVERY: Duration = Duration::from_secs(1);
 /// A save that took a while is followed by this many times as long without one.
 const SAVE_SHARE: u32 = 10;
+/// How long a server that was given up gets to take the outputs.
+const FAREWELL: Duration = Duration::from_millis(500);
 
 /// How a call wants its code run.
 #[derive(Clone, Copy)]
@@ -172,7 +174,12 @@ impl Caller {
         };
         let ended = follower.follow(events).await;
         points::reached("execute.ended").await;
-        let saved = follower.finish(&ended).await;
+        let saved = if ended.server_is_silent() {
+            let finished = tokio::time::timeout(FAREWELL, follower.finish(&ended)).await;
+            finished.unwrap_or_else(|_| Err(Failure::new(Code::JupyterUnreachable, "Jupyter doesn't answer.")))
+        } else {
+            follower.finish(&ended).await
+        };
         points::reached("execute.saved").await;
         if matches!(ended.cause, Some(Cause::KernelDeleted | Cause::KernelDead)) {
             self.forget_kernel(sandbox, kernel.id());

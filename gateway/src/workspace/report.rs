@@ -19,9 +19,11 @@ pub(super) async fn of_cell(
 ) -> Result<Answer, Failure> {
     let id = cell.id.as_deref().unwrap_or_default();
     // Others may have moved the cell, or deleted it, while it ran. Where it can't be asked, it is where it was.
-    let index = match target.document.read().await {
-        Ok(notebook) => notebook.find(cell).ok(),
-        Err(_) => cell.index.and_then(|index| usize::try_from(index).ok()),
+    let before = cell.index.and_then(|index| usize::try_from(index).ok());
+    let index = if ran.ended.server_is_silent() {
+        before
+    } else {
+        target.document.read().await.map_or(before, |notebook| notebook.find(cell).ok())
     };
     let cell = json!({"id": id, "index": index, "type": "code"});
     let place = format!(

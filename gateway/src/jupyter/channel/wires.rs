@@ -11,7 +11,8 @@ use super::super::dial::Socket;
 use super::super::wire::{Framing, Message};
 use super::Left;
 
-const PING_EVERY: Duration = Duration::from_secs(10);
+/// Also what a network that went away is noticed by: nothing acknowledges a ping then.
+const PING_EVERY: Duration = Duration::from_secs(2);
 const SEND_LIMIT: Duration = Duration::from_secs(60);
 const FIRST_HELLO: Duration = Duration::from_millis(50);
 const LAST_HELLO: Duration = Duration::from_secs(10);
