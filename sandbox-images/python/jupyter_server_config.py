@@ -99,6 +99,8 @@ c.ServerApp.allow_root = True
 c.ServerApp.answer_yes = True
 c.ServerApp.quit_button = False
 c.ServerApp.terminals_enabled = False
+# No line for each request that finds nothing: the log is for what goes wrong here.
+c.ServerApp.tornado_settings = {"log_function": lambda handler: None}
 c.ServerApp.jpserver_extensions = {"jupyter_server_terminals": False}
 # The gateway is the only client, and reaches the server by other names than its own.
 c.ServerApp.allow_remote_access = True
@@ -108,6 +110,10 @@ c.FileContentsManager.delete_to_trash = False
 c.ZMQChannelsWebsocketConnection.limit_rate = False
 c.ZMQChannelsWebsocketConnection.iopub_data_rate_limit = 0
 c.ZMQChannelsWebsocketConnection.iopub_msg_rate_limit = 0
+# Each second is looked whether a kernel's process is there. One that ends three times in a row before it was there for ten seconds is
+# given up: what can't run is said in seconds.
+c.KernelRestarter.time_to_dead = 1.0
+c.KernelRestarter.restart_limit = 2
 # Ending idle kernels is the gateway's decision.
 c.MappingKernelManager.cull_idle_timeout = 0
 # Notebooks are large where they hold plots.

@@ -30,6 +30,7 @@ mod listings;
 mod model;
 mod networks;
 mod notebooks;
+mod other_kernels;
 mod principals;
 mod python_client;
 mod restarts;

@@ -3,6 +3,8 @@
 
 mod wires;
 
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use futures_util::{SinkExt, StreamExt};
@@ -71,8 +73,8 @@ pub(super) struct Channel {
 }
 
 impl Channel {
-    /// Starts to connect.
-    pub(super) fn open(rest: Rest, kernel: String, session: String) -> Self {
+    /// Starts to connect; sets `alive` once the kernel answers.
+    pub(super) fn open(rest: Rest, kernel: String, session: String, alive: Arc<AtomicBool>) -> Self {
         let (commands, received) = mpsc::unbounded_channel();
         let line = Line {
             rest,
@@ -84,6 +86,7 @@ impl Channel {
             conversation: Conversation::default(),
             waited: false,
             heard: None,
+            alive,
         };
         tokio::spawn(line.attend());
         Self { commands }
@@ -147,6 +150,8 @@ struct Line {
     waited: bool,
     /// When the kernel last said something on a socket.
     heard: Option<Instant>,
+    /// Set once it answers.
+    alive: Arc<AtomicBool>,
 }
 
 impl Line {
@@ -327,6 +332,9 @@ impl Line {
                 wires.hello_soon();
             }
             Seen::Dead => return Err(Left::Gone(Cause::KernelDead)),
+        }
+        if self.conversation.is_live() {
+            self.alive.store(true, Ordering::Relaxed);
         }
         self.note_occupied();
         if self.waited && message.message_type() == "status" {

@@ -3,7 +3,7 @@
 //! Runs go one at a time, in the order they came, and each ends exactly once.
 
 use std::fmt;
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
@@ -89,6 +89,8 @@ pub enum Cause {
     KernelRestarted,
     /// The kernel's process ended for good.
     KernelDead,
+    /// The kernel's process ends each time before it ever answers.
+    KernelStillborn,
     /// The kernel is not on the server any more.
     KernelDeleted,
     /// The socket to the kernel failed, while the server still answers.
@@ -115,6 +117,7 @@ pub struct Kernel {
     session: String,
     turns: Arc<tokio::sync::Mutex<()>>,
     runs: AtomicUsize,
+    alive: Arc<AtomicBool>,
     channel: Mutex<Option<Channel>>,
     /// Held for writing during a restart, in which nothing may begin.
     pub(super) gate: RwLock<()>,
@@ -129,6 +132,7 @@ impl Kernel {
             session: Uuid::new_v4().to_string(),
             turns: Arc::default(),
             runs: AtomicUsize::new(0),
+            alive: Arc::default(),
             channel: Mutex::default(),
             gate: RwLock::default(),
             restarts: watch::Sender::new(0),
@@ -148,6 +152,16 @@ impl Kernel {
     /// Whether a socket of ours is open to it, which the server counts among its connections.
     pub fn is_connected(&self) -> bool {
         self.channel.lock().unwrap_or_else(PoisonError::into_inner).as_ref().is_some_and(Channel::is_open)
+    }
+
+    /// Whether it was ever more than starting, as far as is known here.
+    pub(super) fn was_alive(&self) -> bool {
+        self.alive.load(Ordering::Relaxed)
+    }
+
+    /// It is more than starting.
+    pub(super) fn note_alive(&self) {
+        self.alive.store(true, Ordering::Relaxed);
     }
 
     /// Queues code. What becomes of it comes by the receiver; dropping that cancels nothing.
@@ -205,7 +219,8 @@ impl Kernel {
         if slot.as_ref().is_some_and(|channel| !channel.is_open()) {
             *slot = None;
         }
-        let open = || Channel::open(self.rest.clone(), self.id.clone(), self.session.clone());
+        let (id, session) = (self.id.clone(), self.session.clone());
+        let open = || Channel::open(self.rest.clone(), id, session, Arc::clone(&self.alive));
         action(slot.get_or_insert_with(open))
     }
 }
@@ -287,7 +302,7 @@ impl Cause {
     /// The status of a run that this ended.
     pub(super) fn status(&self) -> RunStatus {
         match self {
-            Self::KernelRestarted | Self::KernelDead | Self::KernelDeleted => RunStatus::Died,
+            Self::KernelRestarted | Self::KernelDead | Self::KernelStillborn | Self::KernelDeleted => RunStatus::Died,
             Self::Cancelled => RunStatus::Interrupted,
             _ => RunStatus::Aborted,
         }
@@ -299,6 +314,7 @@ impl fmt::Display for Cause {
         let words = match self {
             Self::KernelRestarted => "the kernel died and was restarted, its state is lost",
             Self::KernelDead => "the kernel is dead",
+            Self::KernelStillborn => "the kernel ends as soon as it is started",
             Self::KernelDeleted => "the kernel was shut down",
             Self::ConnectionLost(reason) => {
                 return write!(formatter, "the connection to the kernel was lost: {reason}");

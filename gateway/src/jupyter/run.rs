@@ -63,6 +63,8 @@ enum Stop {
     /// The kernel didn't answer in time.
     NotReady,
     Restarted,
+    /// It asked for input, which there is none to give.
+    Input,
 }
 
 /// What a step leads to.
@@ -193,7 +195,7 @@ impl<'a> Attempt<'a> {
             Some(Stop::Cancelled) => self.gone(Cause::CancelledInQueue),
             Some(Stop::Busy) => self.gone(Cause::StillRunning),
             Some(Stop::NotReady) => self.gone(Cause::ConnectionLost("the kernel does not answer".to_owned())),
-            Some(Stop::Timeout | Stop::Restarted) | None => Step::Again,
+            Some(Stop::Timeout | Stop::Restarted | Stop::Input) | None => Step::Again,
         }
     }
 
@@ -210,6 +212,7 @@ impl<'a> Attempt<'a> {
                 self.on_started();
                 self.heard.reply = Some(message.content);
             }
+            ("stdin", "input_request") => return self.on_input(message.word("prompt")),
             ("iopub", output) if OUTPUTS.contains(&output) => self.on_output(output.to_owned(), message.content),
             _ => {}
         }
@@ -242,6 +245,17 @@ impl<'a> Attempt<'a> {
         }
     }
 
+    /// A kernel that was told that there is no input refuses to ask for some. One that asks all the same would wait for ever.
+    fn on_input(&mut self, prompt: &str) -> Step {
+        if self.stop.is_some() {
+            return Step::Go;
+        }
+        let (ename, evalue) = no_input(prompt);
+        let content = json!({"ename": ename, "evalue": evalue, "traceback": [format!("{ename}: {evalue}")]});
+        self.on_output("error".to_owned(), content);
+        self.on_stop(Stop::Input)
+    }
+
     /// Says among the outputs what is wrong with them.
     fn mark(&self, words: &str) {
         let content = json!({ "name": "stderr", "text": format!("[{words}]\n") });
@@ -257,17 +271,18 @@ impl<'a> Attempt<'a> {
         }
         let (status, cause) = match self.stop {
             Some(Stop::Timeout) => (RunStatus::Timeout, None),
+            Some(Stop::Input) => (RunStatus::Error, None),
             Some(_) => (RunStatus::Interrupted, Some(Cause::Cancelled)),
             None if said == "ok" => (RunStatus::Ok, None),
             None => (RunStatus::Error, None),
         };
-        let failed = if said == "error" { exception(reply) } else { None };
+        let failed = if said == "error" && self.stop != Some(Stop::Input) { exception(reply) } else { None };
         Step::End(Ended {
             status,
             execution_count: reply.get("execution_count").and_then(Value::as_i64),
             seconds: self.reporter.seconds(),
             cause,
-            exception: failed.or_else(|| if said == "ok" { None } else { self.heard.exception.take() }),
+            exception: failed.or_else(|| if status == RunStatus::Ok { None } else { self.heard.exception.take() }),
         })
     }
 
@@ -276,6 +291,9 @@ impl<'a> Attempt<'a> {
             Observation::Gone(cause) => return self.gone(cause),
             Observation::State(state) => state,
         };
+        if matches!(state.as_str(), "idle" | "busy") {
+            self.kernel.note_alive();
+        }
         match self.phase {
             Phase::Waiting if state == "busy" => self.on_occupied(),
             Phase::Waiting => {}
@@ -360,6 +378,11 @@ impl<'a> Attempt<'a> {
     }
 
     fn gone(&self, cause: Cause) -> Step {
+        // Jupyter starts it again a few times, and then takes it out of its list.
+        let cause = match cause {
+            Cause::KernelDead | Cause::KernelDeleted if !self.kernel.was_alive() => Cause::KernelStillborn,
+            cause => cause,
+        };
         Step::End(Ended::without_reply(cause.status(), self.reporter.seconds(), Some(cause)))
     }
 
@@ -372,6 +395,15 @@ impl<'a> Attempt<'a> {
 
 fn after(moment: Instant, wait: Duration) -> Instant {
     moment.checked_add(wait.min(FAR)).unwrap_or(moment)
+}
+
+/// The name that ipykernel has for it, and what to do.
+fn no_input(prompt: &str) -> (&'static str, String) {
+    let asked = if prompt.is_empty() { String::new() } else { format!(" ({prompt:?})") };
+    (
+        "StdinNotImplementedError",
+        format!("the code asked for input{asked}, which can't be given here: put the value into the code"),
+    )
 }
 
 fn exception(content: &Value) -> Option<(String, String)> {

@@ -44,7 +44,7 @@ const REMOVAL: Duration = Duration::from_secs(40);
 const COLLECTOR: Duration = Duration::from_secs(5);
 const LOG_LINES: i64 = 15;
 /// The end of the log that an error shows, in characters.
-const LOG_SHOWN: usize = 600;
+const LOG_SHOWN: usize = 1500;
 
 /// Where sandboxes' pods are, and whose they are.
 #[derive(Clone, Debug)]

@@ -51,6 +51,8 @@ pub(super) struct Ran {
     pub(super) ended: Ended,
     /// The time limit that held.
     pub(super) limit: Duration,
+    /// The end of what the sandbox wrote, where it tells why there is no kernel.
+    pub(super) last_words: String,
     pub(super) sandbox: Arc<Sandbox>,
 }
 
@@ -181,15 +183,19 @@ impl Caller {
             follower.finish(&ended).await
         };
         points::reached("execute.saved").await;
-        if matches!(ended.cause, Some(Cause::KernelDeleted | Cause::KernelDead)) {
+        if matches!(ended.cause, Some(Cause::KernelDeleted | Cause::KernelDead | Cause::KernelStillborn)) {
             self.forget_kernel(sandbox, kernel.id());
         }
         if sandbox.is_siblings() && kernel.queue_length() == 0 {
             // Its own gateway would take the connection for a person's, and the sandbox would never be idle.
             sandbox.server().forget_kernel(kernel.id());
         }
+        let last_words = match ended.cause {
+            Some(Cause::KernelStillborn) => sandbox.last_words().await,
+            _ => String::new(),
+        };
         let outputs = follower.outputs.to_json();
-        (Ran { outputs, ended, limit, sandbox: Arc::clone(sandbox) }, saved)
+        (Ran { outputs, ended, limit, last_words, sandbox: Arc::clone(sandbox) }, saved)
     }
 }
 

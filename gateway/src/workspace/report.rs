@@ -129,6 +129,7 @@ fn failure(ran: &Ran) -> Failure {
             Code::KernelDied,
             "The kernel died and could not be restarted: all variables are lost. The next run starts a new one.",
         ),
+        (Some(Cause::KernelStillborn), _) => Failure::new(Code::KernelDied, stillborn(&ran.last_words)),
         (Some(Cause::KernelDeleted), _) => Failure::new(
             Code::KernelDied,
             "The kernel was shut down by someone else: all variables are lost. Call again and a new kernel starts; run the cells that this one needs first.",
@@ -147,6 +148,15 @@ fn failure(ran: &Ran) -> Failure {
             "The run was interrupted from outside; the kernel keeps its variables. Run it again if it is still wanted.",
         ),
     }
+}
+
+fn stillborn(last_words: &str) -> String {
+    // Jupyter's own lines tell of it that the kernel is gone.
+    let words: Vec<_> = last_words.lines().filter(|line| !line.contains(" ServerApp] ")).collect();
+    let said = if words.is_empty() { String::new() } else { format!(" It last said: {}", words.join("\n")) };
+    format!(
+        "The kernel ends each time before it answers, so nothing was run: what its kernelspec starts can't run here. Install what it lacks, or open the notebook with another kernel (list_kernels).{said}"
+    )
 }
 
 fn unreachable(ran: &Ran, why: &str, what: &str) -> Failure {

@@ -32,7 +32,7 @@ const SHARED_MEMORY: i64 = 256 << 20;
 const OPEN_FILES: i64 = 8192;
 const LOG_SIZE: &str = "1m";
 /// The end of the log that an error shows, in characters.
-const LOG_SHOWN: usize = 600;
+const LOG_SHOWN: usize = 1500;
 
 /// Everything that decides what a container is like.
 pub(super) struct Making<'a> {

@@ -137,6 +137,14 @@ impl Sandbox {
         self.provider.as_ref().is_some_and(|provider| provider.ran_out_of_memory(&self.id))
     }
 
+    /// The end of what it wrote, for people; empty where nothing is known of that.
+    pub async fn last_words(&self) -> String {
+        match &self.provider {
+            Some(provider) => provider.last_words(&self.id).await,
+            None => String::new(),
+        }
+    }
+
     /// Whether it goes on when its gateway is told to stop.
     pub(super) fn outlives_a_stop(&self) -> bool {
         self.provider.as_ref().is_none_or(|provider| provider.outlives_a_stop())

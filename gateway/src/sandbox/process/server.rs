@@ -29,7 +29,7 @@ const MEMORY_LOOK: Duration = Duration::from_secs(5);
 /// How long Jupyter gets to end its kernels before everything is killed.
 const ASKED: Duration = Duration::from_secs(2);
 /// The end of the log that an error shows, in bytes.
-const LOG_SHOWN: u64 = 600;
+const LOG_SHOWN: u64 = 1500;
 
 /// What Jupyter and its kernels write to their standard streams.
 const LOG: &str = "jupyter.log";
