@@ -22,4 +22,4 @@ pub use find::CellRef;
 pub use ids::CellIds;
 pub use notebook::{Kernelspec, Notebook};
 pub use operation::Operation;
-pub use outputs::{DisplayUpdate, Outputs};
+pub use outputs::{DisplayUpdate, Outputs, error_output};

@@ -17,6 +17,7 @@ mod contract;
 mod crash_matrix;
 mod crashes;
 mod dead_mans_switch;
+mod endings;
 mod eras;
 mod execution;
 mod faults;

@@ -23,6 +23,12 @@ pub enum Block {
 const IMAGE: usize = 5_000_000;
 /// All images of one answer together, in bytes.
 const IMAGES: usize = 16_000_000;
+/// Above so many blocks, short texts are joined.
+const MANY: usize = 100;
+/// The first blocks stay by themselves up to this one: `read_cell` has the banner and the source there.
+const ALONE: usize = 2;
+/// Bytes in a block of joined texts.
+const JOINED: usize = 2_000;
 /// Room for the sentence that says that something was cut.
 const NOTE: usize = 300;
 
@@ -36,7 +42,34 @@ pub(super) fn blocks(parts: &[Part]) -> Vec<Block> {
     } else if !has_text {
         blocks.insert(0, Block::Text(format!("[{}, no text]", plural(blocks.len(), "image"))));
     }
-    blocks
+    if blocks.len() > MANY { joined(blocks) } else { blocks }
+}
+
+/// Short texts that follow each other as one block: what surrounds each costs a model more than the text itself.
+fn joined(blocks: Vec<Block>) -> Vec<Block> {
+    let mut joined: Vec<Block> = Vec::new();
+    for (at, block) in blocks.into_iter().enumerate() {
+        // What stands first is known by its place, and exceptions are kept before all others.
+        if let Block::Text(text) = &block
+            && at > ALONE
+            && !tells_of_error(text)
+            && let Some(Block::Text(before)) = joined.last_mut()
+            && joined_length(before, text) <= JOINED
+            && !tells_of_error(before)
+        {
+            if !before.ends_with('\n') {
+                before.push('\n');
+            }
+            before.push_str(text);
+        } else {
+            joined.push(block);
+        }
+    }
+    joined
+}
+
+fn joined_length(before: &str, text: &str) -> usize {
+    before.len() + text.len() + 1
 }
 
 fn block(part: &Part, room: &mut usize) -> Block {
@@ -181,11 +214,26 @@ mod tests {
         let limited = limited(blocks(&parts), 10_000, &CONTRACT);
         let texts = texts(&limited);
         assert!(texts.iter().map(|text| text.chars().count()).sum::<usize>() <= 10_000);
-        assert!(texts[0].starts_with("0 x") && texts[texts.len() - 2].starts_with("1999 x"));
+        assert!(texts[0].starts_with("0 x") && texts[texts.len() - 2].contains("\n1999 x"));
         assert!(texts.contains(&"ValueError: bad row"));
         assert!(texts.iter().any(|text| text.contains("outputs left out here")));
         assert!(texts[texts.len() - 1].contains("cut from "));
         assert!(limited.iter().any(|block| matches!(block, Block::Image { .. })));
+    }
+
+    #[test]
+    fn very_many_short_texts_are_few_blocks_in_the_same_order() {
+        let mut parts: Vec<_> = (0..10_000).map(|n| Part::Text(format!("{n}"))).collect();
+        parts[5_000] = Part::Text("ValueError: bad row".into());
+        parts.insert(7_000, image("AAAA".into()));
+        let blocks = blocks(&parts);
+        assert!(blocks.len() < 100, "{}", blocks.len());
+        let lines: Vec<_> = texts(&blocks).iter().flat_map(|text| text.lines()).map(str::to_owned).collect();
+        let expected: Vec<_> =
+            (0..10_000).map(|n| if n == 5_000 { "ValueError: bad row".to_owned() } else { n.to_string() }).collect();
+        assert_eq!(lines, expected);
+        assert!(texts(&blocks).contains(&"ValueError: bad row"));
+        assert_eq!(&texts(&blocks)[..2], ["0", "1"]);
     }
 
     #[test]

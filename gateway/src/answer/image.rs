@@ -1,5 +1,7 @@
 //! Images in both halves of an answer. Base64 is whole or absent, never cut.
 
+mod format;
+
 use std::borrow::Cow;
 
 use base64::Engine as _;
@@ -28,6 +30,11 @@ pub(super) fn without_breaks(data: &str) -> Cow<'_, str> {
 /// Whether this is base64 of something.
 pub(super) fn is_base64(data: &str) -> bool {
     !data.is_empty() && BASE64.decode(data).is_ok()
+}
+
+/// Whether this is base64 of a whole image of that type.
+pub(super) fn is_image(mime_type: &str, data: &str) -> bool {
+    BASE64.decode(data).is_ok_and(|bytes| format::is_whole(mime_type, &bytes))
 }
 
 /// How many bytes the base64 stands for.

@@ -2,8 +2,7 @@
 //!
 //! Runs go one at a time, in the order they came, and each ends exactly once.
 
-use std::fmt;
-use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicI64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
@@ -16,7 +15,8 @@ use uuid::Uuid;
 
 use super::channel::Channel;
 use super::rest::Rest;
-use super::{JupyterError, kernels, run};
+use super::watch::{Observation, Watch};
+use super::{Cause, Ended, JupyterError, RunStatus, kernels, run};
 
 /// Code to run.
 #[derive(Clone, Debug)]
@@ -50,65 +50,6 @@ pub enum Event {
     Ended(Ended),
 }
 
-/// How a run ended.
-#[derive(Clone, Debug, PartialEq)]
-pub struct Ended {
-    /// In one word.
-    pub status: RunStatus,
-    /// The kernel's count, when it gave one.
-    pub execution_count: Option<i64>,
-    /// From its start in the kernel to its end; 0 when it never started.
-    pub seconds: f64,
-    /// Why it ended before its code did, or never began.
-    pub cause: Option<Cause>,
-    /// The name and value of the exception that ended it.
-    pub exception: Option<(String, String)>,
-}
-
-/// How a run ended, in one word.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum RunStatus {
-    /// The code came to its end.
-    Ok,
-    /// The code raised an exception.
-    Error,
-    /// Its time was over.
-    Timeout,
-    /// It was cancelled.
-    Interrupted,
-    /// The kernel died, was deleted or was restarted by somebody.
-    Died,
-    /// It was not run, or nothing can be said about its end.
-    Aborted,
-}
-
-/// Why a run ended before its code did, or never began.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Cause {
-    /// The kernel's process ended and another took its place: its state is lost.
-    KernelRestarted,
-    /// The kernel's process ended for good.
-    KernelDead,
-    /// The kernel's process ends each time before it ever answers.
-    KernelStillborn,
-    /// The kernel is not on the server any more.
-    KernelDeleted,
-    /// The socket to the kernel failed, while the server still answers.
-    ConnectionLost(String),
-    /// The server doesn't answer.
-    ServerUnreachable(String),
-    /// The server doesn't take the token.
-    Unauthorized,
-    /// The interrupt was ignored: the code still runs. For a run that never began: other code does.
-    StillRunning,
-    /// The caller cancelled it while it ran.
-    Cancelled,
-    /// The caller cancelled it before it began.
-    CancelledInQueue,
-    /// [`Kernel::restart`] ended it.
-    RestartedByCaller,
-}
-
 /// One kernel of a server.
 #[derive(Debug)]
 pub struct Kernel {
@@ -118,6 +59,8 @@ pub struct Kernel {
     turns: Arc<tokio::sync::Mutex<()>>,
     runs: AtomicUsize,
     alive: Arc<AtomicBool>,
+    /// The count of the last run, 0 where there is none.
+    last_count: AtomicI64,
     channel: Mutex<Option<Channel>>,
     /// Held for writing during a restart, in which nothing may begin.
     pub(super) gate: RwLock<()>,
@@ -133,6 +76,7 @@ impl Kernel {
             turns: Arc::default(),
             runs: AtomicUsize::new(0),
             alive: Arc::default(),
+            last_count: AtomicI64::new(0),
             channel: Mutex::default(),
             gate: RwLock::default(),
             restarts: watch::Sender::new(0),
@@ -198,14 +142,43 @@ impl Kernel {
             () = run.cancel.cancelled() => return reporter.aborted(Cause::CancelledInQueue),
             turn = turn => turn,
         };
-        let ended = run::perform(self, &run, &mut reporter).await;
+        let mut ended = run::perform(self, &run, &mut reporter).await;
+        self.note_count(&run, &mut ended);
+        let asked_exit = ended.asked_exit;
         reporter.end(ended);
+        if asked_exit && let Err(error) = self.restart().await {
+            // It ends by itself in a moment.
+            tracing::debug!(kernel = self.id, %error, "a kernel that was asked to end can't be restarted");
+        }
+    }
+
+    /// Kernels count their runs: one that doesn't count on from the last run is a new one.
+    fn note_count(&self, run: &Run, ended: &mut Ended) {
+        // IPython counts no blank code.
+        let counts = !run.code.trim().is_empty();
+        if matches!(ended.cause, Some(Cause::KernelRestarted | Cause::KernelWasRestarted | Cause::RestartedByCaller)) {
+            self.last_count.store(0, Ordering::Relaxed);
+        } else if let Some(count) = ended.execution_count.filter(|_| counts) {
+            let last = self.last_count.swap(count, Ordering::Relaxed);
+            ended.state_lost = count <= last;
+        }
+    }
+
+    /// Waits until it works on nothing any more, or is gone.
+    pub async fn settled(&self) {
+        let mut watch = Watch::new(self.rest.clone(), self.id.clone());
+        while let Observation::State(state) = watch.next().await {
+            if state == "idle" {
+                return;
+            }
+        }
     }
 
     /// Restarts it: the run under way ends, those that wait go on afterwards.
     pub async fn restart(&self) -> Result<(), JupyterError> {
         let _gate = self.gate.write().await;
         self.restarts.send_modify(|restarts| *restarts += 1);
+        self.last_count.store(0, Ordering::Relaxed);
         let restarted = kernels::restart(&self.rest, &self.id).await;
         if let Some(channel) = &*self.channel.lock().unwrap_or_else(PoisonError::into_inner) {
             channel.renew();
@@ -270,64 +243,5 @@ impl Drop for Reporter {
             let _ =
                 self.events.send(Event::Ended(Ended::without_reply(RunStatus::Aborted, self.seconds(), Some(cause))));
         }
-    }
-}
-
-impl Ended {
-    /// Whether the run was given up since its server doesn't answer: nothing else should wait for it.
-    pub fn server_is_silent(&self) -> bool {
-        matches!(self.cause, Some(Cause::ServerUnreachable(_)))
-    }
-
-    pub(super) fn without_reply(status: RunStatus, seconds: f64, cause: Option<Cause>) -> Self {
-        Self { status, execution_count: None, seconds, cause, exception: None }
-    }
-}
-
-impl RunStatus {
-    /// As answers have it.
-    pub fn as_str(self) -> &'static str {
-        match self {
-            Self::Ok => "ok",
-            Self::Error => "error",
-            Self::Timeout => "timeout",
-            Self::Interrupted => "interrupted",
-            Self::Died => "died",
-            Self::Aborted => "aborted",
-        }
-    }
-}
-
-impl Cause {
-    /// The status of a run that this ended.
-    pub(super) fn status(&self) -> RunStatus {
-        match self {
-            Self::KernelRestarted | Self::KernelDead | Self::KernelStillborn | Self::KernelDeleted => RunStatus::Died,
-            Self::Cancelled => RunStatus::Interrupted,
-            _ => RunStatus::Aborted,
-        }
-    }
-}
-
-impl fmt::Display for Cause {
-    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let words = match self {
-            Self::KernelRestarted => "the kernel died and was restarted, its state is lost",
-            Self::KernelDead => "the kernel is dead",
-            Self::KernelStillborn => "the kernel ends as soon as it is started",
-            Self::KernelDeleted => "the kernel was shut down",
-            Self::ConnectionLost(reason) => {
-                return write!(formatter, "the connection to the kernel was lost: {reason}");
-            }
-            Self::ServerUnreachable(reason) => {
-                return write!(formatter, "the Jupyter server can't be reached: {reason}");
-            }
-            Self::Unauthorized => "the Jupyter server refused the token",
-            Self::StillRunning => "the kernel is still running code",
-            Self::Cancelled => "it was cancelled",
-            Self::CancelledInQueue => "it was cancelled before it began",
-            Self::RestartedByCaller => "the kernel was restarted",
-        };
-        formatter.write_str(words)
     }
 }

@@ -2,13 +2,14 @@
 
 use std::time::Duration;
 
-use serde_json::{Value, json};
+use serde_json::json;
 use tokio::sync::{mpsc, watch};
 use tokio::task::JoinSet;
 use tokio::time::{Instant, sleep_until, timeout};
 use uuid::Uuid;
 
 use super::channel::{Channel, Notice, Request};
+use super::heard::{Heard, Told, mark};
 use super::kernel::Reporter;
 use super::watch::{Observation, Watch};
 use super::wire::Message;
@@ -21,11 +22,11 @@ const EARLY: Duration = Duration::from_millis(300);
 const AGAIN_AFTER: Duration = Duration::from_millis(700);
 /// How long a kernel that is not busy may take until it answers.
 const READY_LIMIT: Duration = Duration::from_secs(60);
+/// How long a kernel that has the code, and works on nothing else, may take until it begins: it may be frozen.
+const BEGIN_LIMIT: Duration = Duration::from_secs(30);
 const FAR: Duration = Duration::from_secs(60 * 60 * 24 * 365);
 /// How often a run is handed over anew, when it was lost before it began.
 const ATTEMPTS: usize = 4;
-
-const OUTPUTS: [&str; 6] = ["stream", "display_data", "execute_result", "error", "clear_output", "update_display_data"];
 
 /// Runs the code on the kernel, whose turn it is.
 pub(super) async fn perform(kernel: &Kernel, run: &Run, reporter: &mut Reporter) -> Ended {
@@ -73,14 +74,6 @@ enum Step {
     End(Ended),
     /// From the start: the kernel never had the code, or did not run it.
     Again,
-}
-
-/// What the kernel said of the run's end, which takes a reply and an idle status.
-#[derive(Default)]
-struct Heard {
-    reply: Option<Value>,
-    idle: bool,
-    exception: Option<(String, String)>,
 }
 
 struct Attempt<'a> {
@@ -160,7 +153,8 @@ impl<'a> Attempt<'a> {
             Some(Notice::Withdrawn) => self.on_withdrawn(),
             Some(Notice::Message(message)) => self.on_message(*message),
             Some(Notice::Reconnected) => {
-                self.mark("the connection to the kernel broke while this ran: some of its output may be missing");
+                self.reporter
+                    .tell(mark("the connection to the kernel broke while this ran: some of its output may be missing"));
                 Step::Go
             }
             Some(Notice::Answered) => {
@@ -182,12 +176,16 @@ impl<'a> Attempt<'a> {
 
     fn on_sent(&mut self) -> Step {
         self.phase = Phase::Sent;
-        // Other code that came in between runs on its own time, and is not interrupted.
-        self.deadline = after(Instant::now(), FAR);
+        self.deadline = after(Instant::now(), self.begin_limit());
         match self.stop {
             Some(Stop::Restarted) => self.gone(Cause::RestartedByCaller),
             _ => Step::Go,
         }
+    }
+
+    /// How long a kernel that works on nothing may have the code without beginning it.
+    fn begin_limit(&self) -> Duration {
+        self.run.timeout.max(BEGIN_LIMIT)
     }
 
     fn on_withdrawn(&mut self) -> Step {
@@ -202,24 +200,13 @@ impl<'a> Attempt<'a> {
     fn on_message(&mut self, message: Message) -> Step {
         // It is still being worked on, so an answer to a later question was no sign of its end.
         self.answered = false;
-        match (message.channel.as_str(), message.message_type()) {
-            ("iopub", "status") => match message.word("execution_state") {
-                "busy" => self.on_started(),
-                "idle" => self.heard.idle = true,
-                _ => {}
-            },
-            ("shell", "execute_reply") => {
-                self.on_started();
-                self.heard.reply = Some(message.content);
-            }
-            ("stdin", "input_request") => return self.on_input(message.word("prompt")),
-            ("iopub", output) if OUTPUTS.contains(&output) => self.on_output(output.to_owned(), message.content),
-            _ => {}
+        match self.heard.take(message) {
+            Told::Nothing => {}
+            Told::Started => self.on_started(),
+            Told::Output(output) => self.reporter.tell(output),
+            Told::Input(prompt) => return self.on_input(&prompt),
         }
-        match &self.heard.reply {
-            Some(reply) if self.heard.idle => self.on_end(&reply.clone()),
-            _ => Step::Go,
-        }
+        if self.heard.is_over() { self.on_end() } else { Step::Go }
     }
 
     fn on_started(&mut self) {
@@ -234,17 +221,6 @@ impl<'a> Attempt<'a> {
         }
     }
 
-    fn on_output(&mut self, message_type: String, content: Value) {
-        if message_type == "error" {
-            self.heard.exception = exception(&content);
-        }
-        if content.is_object() {
-            self.reporter.tell(Event::Output { message_type, content });
-        } else {
-            self.mark(&format!("an output ({message_type}) could not be read"));
-        }
-    }
-
     /// A kernel that was told that there is no input refuses to ask for some. One that asks all the same would wait for ever.
     fn on_input(&mut self, prompt: &str) -> Step {
         if self.stop.is_some() {
@@ -252,38 +228,33 @@ impl<'a> Attempt<'a> {
         }
         let (ename, evalue) = no_input(prompt);
         let content = json!({"ename": ename, "evalue": evalue, "traceback": [format!("{ename}: {evalue}")]});
-        self.on_output("error".to_owned(), content);
+        let error = self.heard.output("error".to_owned(), content);
+        self.reporter.tell(error);
         self.on_stop(Stop::Input)
     }
 
-    /// Says among the outputs what is wrong with them.
-    fn mark(&self, words: &str) {
-        let content = json!({ "name": "stderr", "text": format!("[{words}]\n") });
-        self.reporter.tell(Event::Output { message_type: "stream".to_owned(), content });
-    }
-
     /// The kernel is through with it.
-    fn on_end(&mut self, reply: &Value) -> Step {
-        let said = reply.get("status").and_then(Value::as_str).unwrap_or_default();
-        if said.starts_with("abort") && self.stop.is_none() {
+    fn on_end(&mut self) -> Step {
+        if self.heard.was_aborted() && self.stop.is_none() {
             // Somebody else's code failed just before, and took along what the kernel had queued.
             return Step::Again;
+        }
+        for output in self.heard.rest() {
+            self.reporter.tell(output);
         }
         let (status, cause) = match self.stop {
             Some(Stop::Timeout) => (RunStatus::Timeout, None),
             Some(Stop::Input) => (RunStatus::Error, None),
             Some(_) => (RunStatus::Interrupted, Some(Cause::Cancelled)),
-            None if said == "ok" => (RunStatus::Ok, None),
-            None => (RunStatus::Error, None),
+            None if self.heard.failed() => (RunStatus::Error, None),
+            None => (RunStatus::Ok, None),
         };
-        let failed = if said == "error" && self.stop != Some(Stop::Input) { exception(reply) } else { None };
-        Step::End(Ended {
-            status,
-            execution_count: reply.get("execution_count").and_then(Value::as_i64),
-            seconds: self.reporter.seconds(),
-            cause,
-            exception: failed.or_else(|| if status == RunStatus::Ok { None } else { self.heard.exception.take() }),
-        })
+        let exception = if status == RunStatus::Ok { None } else { self.heard.exception() };
+        Step::End(Ended { exception, asked_exit: self.heard.asked_exit(), ..self.without_reply(status, cause) })
+    }
+
+    fn without_reply(&self, status: RunStatus, cause: Option<Cause>) -> Ended {
+        Ended { execution_count: self.heard.count(), ..Ended::without_reply(status, self.reporter.seconds(), cause) }
     }
 
     fn on_observation(&mut self, observation: Observation) -> Step {
@@ -297,6 +268,10 @@ impl<'a> Attempt<'a> {
         match self.phase {
             Phase::Waiting if state == "busy" => self.on_occupied(),
             Phase::Waiting => {}
+            // Other code that came in between runs on its own time, and is not interrupted.
+            Phase::Sent if state != "idle" => {
+                self.deadline = after(Instant::now(), self.begin_limit());
+            }
             Phase::Sent | Phase::Running if state != "idle" => {}
             // Idle, though we were told of no end: it was lost if the kernel answers what was asked later.
             Phase::Sent | Phase::Running if self.answered => {
@@ -315,7 +290,11 @@ impl<'a> Attempt<'a> {
                 tracing::warn!(kernel = self.kernel.id(), %error, "a kernel can't be interrupted");
                 Step::Go
             }
-            _ => Step::Go,
+            _ => {
+                // A kernel asleep in an event loop takes note of an interrupt when something else wakes it.
+                self.kernel.with_channel(Channel::ask);
+                Step::Go
+            }
         }
     }
 
@@ -346,7 +325,8 @@ impl<'a> Attempt<'a> {
                 self.deadline = after(Instant::now(), GRACE.saturating_sub(AGAIN_AFTER));
                 Step::Go
             }
-            Phase::Sent | Phase::Running => self.ignored(),
+            Phase::Sent => self.gone(Cause::NotBegun),
+            Phase::Running => self.ignored(),
         }
     }
 
@@ -374,16 +354,17 @@ impl<'a> Attempt<'a> {
     /// The code goes on in spite of the interrupt.
     fn ignored(&self) -> Step {
         let status = if self.stop == Some(Stop::Timeout) { RunStatus::Timeout } else { RunStatus::Interrupted };
-        Step::End(Ended::without_reply(status, self.reporter.seconds(), Some(Cause::StillRunning)))
+        Step::End(self.without_reply(status, Some(Cause::StillRunning)))
     }
 
     fn gone(&self, cause: Cause) -> Step {
         // Jupyter starts it again a few times, and then takes it out of its list.
         let cause = match cause {
             Cause::KernelDead | Cause::KernelDeleted if !self.kernel.was_alive() => Cause::KernelStillborn,
+            Cause::KernelRestarted if self.phase != Phase::Running => Cause::KernelWasRestarted,
             cause => cause,
         };
-        Step::End(Ended::without_reply(cause.status(), self.reporter.seconds(), Some(cause)))
+        Step::End(self.without_reply(cause.status(), Some(cause)))
     }
 
     /// An interrupt on its way must not hit the run after this one.
@@ -404,9 +385,4 @@ fn no_input(prompt: &str) -> (&'static str, String) {
         "StdinNotImplementedError",
         format!("the code asked for input{asked}, which can't be given here: put the value into the code"),
     )
-}
-
-fn exception(content: &Value) -> Option<(String, String)> {
-    let text = |key: &str| content.get(key).and_then(Value::as_str).map(str::to_owned);
-    Some((text("ename")?, text("evalue").unwrap_or_default()))
 }

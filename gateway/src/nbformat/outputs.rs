@@ -101,6 +101,11 @@ impl Outputs {
         self.items.iter().rev().take(8).find_map(Item::last_line)
     }
 
+    /// Whether an error is among them.
+    pub fn has_error(&self) -> bool {
+        self.items.iter().any(Item::is_error)
+    }
+
     /// Whether there is no output.
     pub fn is_empty(&self) -> bool {
         self.items.is_empty()
@@ -220,6 +225,11 @@ fn last_line(text: &str) -> Option<String> {
 
 fn display_id(content: &Value) -> Option<&str> {
     content.pointer("/transient/display_id").and_then(Value::as_str)
+}
+
+/// An error that no kernel raised.
+pub fn error_output(name: &str, value: &str) -> Value {
+    json!({"ename": name, "evalue": value, "output_type": "error", "traceback": [format!("{name}: {value}")]})
 }
 
 /// What nbformat takes as an error, whatever a kernel left out.

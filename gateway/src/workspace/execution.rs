@@ -11,8 +11,8 @@ use super::Caller;
 use super::notebooks::Target;
 use super::report;
 use crate::answer::{Answer, Code, Failure};
-use crate::jupyter::{Cause, Ended, Event, Kernel, Run};
-use crate::nbformat::{CellRef, CellType, DisplayUpdate, Edit, Outputs};
+use crate::jupyter::{Cause, Ended, Event, Kernel, Run, RunStatus};
+use crate::nbformat::{CellRef, CellType, DisplayUpdate, Edit, Outputs, error_output};
 use crate::points;
 use crate::sandbox::Sandbox;
 
@@ -94,9 +94,16 @@ impl Caller {
         target.document.set_running(&id, true);
         let job = Job { code: source, options, cell: Some(saving) };
         points::reached("execute.inserted").await;
-        let ran = self.run(&target.sandbox, &kernel, job).await;
-        target.document.set_running(&id, false);
-        let (ran, saved) = ran;
+        let (ran, saved) = self.run(&target.sandbox, &kernel, job).await;
+        if ran.ended.goes_on() {
+            let document = Arc::clone(&target.document);
+            tokio::spawn(async move {
+                kernel.settled().await;
+                document.set_running(&id, false);
+            });
+        } else {
+            target.document.set_running(&id, false);
+        }
         report::of_cell(self, target, &cell, (ran, saved)).await
     }
 
@@ -266,7 +273,8 @@ impl Follower<'_> {
         if matches!(ended.cause, Some(Cause::CancelledInQueue)) || never_began(ended) && self.outputs.is_empty() {
             return Ok(());
         }
-        store(cell.target, cell.edit(&self.outputs, ended.execution_count)).await?;
+        let outputs = [self.outputs.to_json(), unfinished(&self.outputs, ended)].concat();
+        store(cell.target, cell.edit(outputs, ended.execution_count)).await?;
         cell.target.document.remember_displays(cell.cell.id.as_deref().unwrap_or_default(), self.outputs.displays());
         for update in &self.updates {
             cell.target.document.update_display(update).await?;
@@ -276,13 +284,14 @@ impl Follower<'_> {
 }
 
 impl<'a> Saving<'a> {
-    fn edit(&self, outputs: &Outputs, execution_count: Option<i64>) -> Edit {
-        Edit::SetOutputs { cell: self.cell.clone(), outputs: outputs.to_json(), execution_count }
+    fn edit(&self, outputs: Vec<Value>, execution_count: Option<i64>) -> Edit {
+        Edit::SetOutputs { cell: self.cell.clone(), outputs, execution_count }
     }
 
     /// Begins to save the outputs so far. What fails here is made good, or reported, at the end.
     fn begin(&mut self, outputs: &Outputs) {
-        let (target, edit, begun): (&'a Target, _, _) = (self.target, self.edit(outputs, None), Instant::now());
+        let (target, edit, begun): (&'a Target, _, _) =
+            (self.target, self.edit(outputs.to_json(), None), Instant::now());
         self.dirty = false;
         self.under_way = Some(Box::pin(async move {
             if let Err(failure) = store(target, edit).await {
@@ -312,18 +321,40 @@ async fn saved(cell: &mut Option<Saving<'_>>, outputs: &Outputs) {
     }
 }
 
+/// What the notebook is told of a run that did not come to its end, unless an error among its outputs tells it: without that it
+/// would look as if all were well.
+fn unfinished(outputs: &Outputs, ended: &Ended) -> Vec<Value> {
+    let name = match ended.status {
+        RunStatus::Ok | RunStatus::Error => return Vec::new(),
+        RunStatus::Timeout => "ExecutionTimeout",
+        RunStatus::Interrupted => "ExecutionCancelled",
+        RunStatus::Died => "KernelDied",
+        RunStatus::Aborted => "ExecutionAborted",
+    };
+    if outputs.has_error() {
+        return Vec::new();
+    }
+    let why = match &ended.cause {
+        Some(cause) => cause.to_string(),
+        None => "it was interrupted at its time limit".to_owned(),
+    };
+    vec![error_output(name, &why)]
+}
+
 fn never_began(ended: &Ended) -> bool {
-    ended.execution_count.is_none() && ended.status == crate::jupyter::RunStatus::Aborted
+    ended.execution_count.is_none() && ended.status == RunStatus::Aborted
 }
 
 /// The end of a run whose kernel's task went away without a word.
 fn lost(begun: Instant) -> Ended {
     Ended {
-        status: crate::jupyter::RunStatus::Died,
+        status: RunStatus::Died,
         execution_count: None,
         seconds: begun.elapsed().as_secs_f64(),
         cause: Some(Cause::ConnectionLost("the kernel's connection was closed".to_owned())),
         exception: None,
+        asked_exit: false,
+        state_lost: false,
     }
 }
 

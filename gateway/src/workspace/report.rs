@@ -68,6 +68,13 @@ fn answer(ran: &Ran, mut extra: Map<String, Value>, note: String) -> Result<Answ
     let parts = render(&ran.outputs);
     if matches!(status, RunStatus::Ok | RunStatus::Error) {
         let mut answer = Answer::outputs(parts).note(note);
+        if ended.asked_exit {
+            answer = answer
+                .note("The code asked its kernel to end (exit or quit): it is restarted, and all variables are lost.");
+        } else if ended.state_lost {
+            answer =
+                answer.note("The kernel was restarted since the last run here: what that left in variables is lost.");
+        }
         answer.extra = extra;
         return Ok(answer);
     }
@@ -99,7 +106,12 @@ fn failure(ran: &Ran) -> Failure {
         (Some(Cause::StillRunning), RunStatus::Timeout | RunStatus::Interrupted) => Failure::new(
             Code::KernelBusy,
             format!(
-                "The code was stopped after {limit} s or by a cancel, but it ignored the interrupt and is still running. Call restart_notebook to end it (its variables are lost), or wait for it."
+                "The code {}, but it ignored the interrupt and is still running. Call restart_notebook to end it (its variables are lost), or wait for it.",
+                if ended.status == RunStatus::Timeout {
+                    format!("ran longer than {limit} s")
+                } else {
+                    "was cancelled".to_owned()
+                },
             ),
         ),
         (Some(Cause::StillRunning), _) => Failure::new(
@@ -128,6 +140,14 @@ fn failure(ran: &Ran) -> Failure {
         (Some(Cause::KernelDead), _) => Failure::new(
             Code::KernelDied,
             "The kernel died and could not be restarted: all variables are lost. The next run starts a new one.",
+        ),
+        (Some(Cause::KernelWasRestarted), _) => Failure::new(
+            Code::KernelDied,
+            "The kernel had died before this could run (killed, out of memory, or it exited), so nothing was run: all variables are lost. A new kernel is there: run the cells that this one needs, then call again.",
+        ),
+        (Some(Cause::NotBegun), _) => Failure::new(
+            Code::KernelBusy,
+            "The kernel has the code but did not begin it in time, as if it were stuck: it may still run it. Look with list_kernels, or call restart_notebook to end it (its variables are lost).",
         ),
         (Some(Cause::KernelStillborn), _) => Failure::new(Code::KernelDied, stillborn(&ran.last_words)),
         (Some(Cause::KernelDeleted), _) => Failure::new(

@@ -16,9 +16,12 @@ const VOID: [&str; 14] =
 /// What a person would read on the page, or `None` when there is no word on it.
 pub(super) fn text(html: &str) -> Option<String> {
     let read = start(html, READ);
-    let text = if depth(read) > DEPTH { None } else { laid_out(read) };
-    let text = plain(&text.unwrap_or_else(|| without_tags(read)));
+    let (page, players) = without_players(read);
+    let text = if depth(&page) > DEPTH { None } else { laid_out(&page) };
+    let text = plain(&text.unwrap_or_else(|| without_tags(&page)));
     let text = text.trim_matches(|c: char| c == '\n' || c == '\r').trim_end();
+    let text = if text.trim().is_empty() { players.join("\n") } else { [text, &players.join("\n")].join("\n") };
+    let text = text.trim_end();
     if text.trim().is_empty() {
         return None;
     }
@@ -26,6 +29,62 @@ pub(super) fn text(html: &str) -> Option<String> {
         return Some(text.to_owned());
     }
     Some(format!("{text}\n[the first {} of {} of HTML]", size(read.len()), size(html.len())))
+}
+
+/// The page without what plays or frames something, and a line for each of that: what such an element says to those who can't show it is
+/// no output.
+fn without_players(html: &str) -> (String, Vec<String>) {
+    let lower = html.to_ascii_lowercase();
+    let (mut page, mut lines, mut at) = (String::new(), Vec::new(), 0);
+    while lines.len() < PLAYERS
+        && let Some((begin, name)) = next_player(&lower, at)
+    {
+        page.push_str(&html[at..begin]);
+        let end = format!("</{name}>");
+        at = match lower[begin..].find(&end) {
+            Some(length) => begin + length + end.len(),
+            None => lower[begin..].find('>').map_or(html.len(), |length| begin + length + 1),
+        };
+        lines.push(player(name, &html[begin..at]));
+    }
+    page.push_str(&html[at..]);
+    (page, lines)
+}
+
+/// Where the next one begins, and what it is.
+fn next_player(lower: &str, from: usize) -> Option<(usize, &'static str)> {
+    lower[from..].match_indices('<').find_map(|(at, _)| {
+        let tag = &lower[from + at + 1..];
+        let name = ["iframe", "audio", "video"].into_iter().find(|name| tag.starts_with(name))?;
+        Some((from + at, name))
+    })
+}
+
+fn player(name: &str, element: &str) -> String {
+    let source = attribute(element, "src").unwrap_or_default();
+    match source.strip_prefix("data:") {
+        Some(data) => {
+            let mime_type = data.split([';', ',']).next().unwrap_or_default();
+            format!("[{name}: {}, {}]", plain(start(mime_type, SOURCE)), size(source.len()))
+        }
+        None if source.is_empty() => format!("[{name}]"),
+        None => format!("[{name}: {}]", plain(start(source, SOURCE))),
+    }
+}
+
+/// So many are looked for in a page.
+const PLAYERS: usize = 50;
+/// As much of an address is shown.
+const SOURCE: usize = 300;
+
+/// The value of the first attribute of that name from here on.
+fn attribute<'a>(element: &'a str, name: &str) -> Option<&'a str> {
+    let value = element[element.find(&format!("{name}="))? + name.len() + 1..].trim_start();
+    let quote = value.chars().next().filter(|quote| matches!(quote, '"' | '\''));
+    match quote {
+        Some(quote) => value[1..].split(quote).next(),
+        None => value.split(|c: char| c.is_whitespace() || c == '>').next(),
+    }
 }
 
 fn laid_out(html: &str) -> Option<String> {
@@ -150,9 +209,13 @@ mod tests {
 
     #[test]
     fn hostile_pages_are_read_all_the_same() {
-        for page in
-            ["<div>".repeat(40_000), "<b".repeat(90_000), "<!--".repeat(50_000), "<table><tr><td>".repeat(10_000)]
-        {
+        for page in [
+            "<audio ".repeat(30_000),
+            "<div>".repeat(40_000),
+            "<b".repeat(90_000),
+            "<!--".repeat(50_000),
+            "<table><tr><td>".repeat(10_000),
+        ] {
             text(&format!("{page}word"));
         }
         let long = text(&"<p>word</p>".repeat(100_000)).unwrap();

@@ -25,18 +25,23 @@ fn image_part(data: &Map<String, Value>) -> Option<Part> {
         let data = multiline(data.get(*mime_type)?);
         let data = image::without_breaks(&data).into_owned();
         let mime_type = (*mime_type).to_owned();
-        image::is_base64(&data).then_some(Part::Image { mime_type, data })
+        image::is_image(&mime_type, &data).then_some(Part::Image { mime_type, data })
     })
 }
 
 /// Text that says more than a repr does, and that goes with an image too.
 fn rich_text(data: &Map<String, Value>) -> Option<String> {
     data.get("text/markdown")
-        .or_else(|| data.get("text/latex"))
+        .or_else(|| data.get("text/latex").filter(|latex| !is_listing(&multiline(latex))))
         .map(|text| plain(&multiline(text)))
         .filter(|text| !text.trim().is_empty())
         .or_else(|| json(data))
         .or_else(|| chart(data))
+}
+
+/// Source code with its colours, of which there is a plain form as well.
+fn is_listing(latex: &str) -> bool {
+    latex.trim_start().starts_with("\\begin{Verbatim}")
 }
 
 fn json(data: &Map<String, Value>) -> Option<String> {
@@ -57,7 +62,7 @@ fn fallback(data: &Map<String, Value>) -> String {
     let text = text.filter(|text| !text.trim().is_empty());
     match text {
         Some(text) if !is_repr(&text) => text,
-        repr => other_text(data).or(repr).unwrap_or_else(|| nothing_readable(data)),
+        repr => other_text(data).unwrap_or_else(|| nothing_readable(data, repr)),
     }
 }
 
@@ -70,10 +75,21 @@ fn other_text(data: &Map<String, Value>) -> Option<String> {
     if let Some(value) = data.get("image/svg+xml") {
         return Some(svg::line(&multiline(value)));
     }
-    let is_text = |mime_type: &str| mime_type.starts_with("text/") && !matches!(mime_type, "text/plain" | "text/html");
-    let (_, value) = data.iter().find(|(mime_type, _)| is_text(mime_type))?;
-    Some(plain(&multiline(value))).filter(|text| !text.trim().is_empty())
+    let readable = data.iter().find(|(mime_type, _)| is_text(mime_type));
+    let text = readable.map(|(_, value)| plain(&multiline(value))).filter(|text| !text.trim().is_empty());
+    text.or_else(|| {
+        let (_, value) = data.iter().find(|(mime_type, _)| mime_type.ends_with("+json") && *mime_type != WIDGET)?;
+        serde_json::to_string_pretty(value).ok()
+    })
 }
+
+fn is_text(mime_type: &str) -> bool {
+    matches!(mime_type, "application/javascript" | "application/xml" | "application/yaml")
+        || mime_type.starts_with("text/") && !matches!(mime_type, "text/plain" | "text/html")
+}
+
+/// Its model's id says nothing to a reader.
+const WIDGET: &str = "application/vnd.jupyter.widget-view+json";
 
 /// `<Figure size 640x480 with 1 Axes>`, `<IPython.core.display.HTML object>` and their like.
 fn is_repr(text: &str) -> bool {
@@ -83,13 +99,18 @@ fn is_repr(text: &str) -> bool {
         && text.strip_prefix('<').is_some_and(|rest| rest.find('>') == Some(rest.len() - 1))
 }
 
-/// A line that names the types there are, so that the output isn't passed over in silence.
-fn nothing_readable(data: &Map<String, Value>) -> String {
-    let named: Vec<_> = data
-        .iter()
+/// A line that names the types there are, so that the output isn't passed over in silence; a repr alone is all there is.
+fn nothing_readable(data: &Map<String, Value>, repr: Option<String>) -> String {
+    let others = data.iter().filter(|(mime_type, _)| *mime_type != "text/plain");
+    let named: Vec<_> = others
         .map(|(mime_type, value)| format!("{}, {}", plain(mime_type), size(byte_length(mime_type, value))))
         .collect();
-    format!("[{}: nothing to read in it]", named.join("; "))
+    match (named.join("; "), repr) {
+        (named, Some(repr)) if named.is_empty() => repr,
+        (named, Some(repr)) => format!("[{named}: nothing to read in it] {}", repr.trim()),
+        (named, None) if named.is_empty() => "[text/plain, empty]".to_owned(),
+        (named, None) => format!("[{named}: nothing to read in it]"),
+    }
 }
 
 fn byte_length(mime_type: &str, value: &Value) -> usize {

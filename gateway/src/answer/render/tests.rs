@@ -91,7 +91,35 @@ fn html_before_a_repr() {
     let styled = json!({"text/html": "<p>styled</p>", "text/plain": "<pandas.io.formats.style.Styler at 0x7f>"});
     assert_eq!(displayed(&styled), ["styled"]);
     let nothing = json!({"text/html": "<script>x()</script>", "text/plain": "<Map object>"});
-    assert_eq!(displayed(&nothing), ["<Map object>"]);
+    assert_eq!(displayed(&nothing), ["[text/html, 20 bytes: nothing to read in it] <Map object>"]);
+    assert_eq!(displayed(&json!({"text/plain": "<Map object>"})), ["<Map object>"]);
+    assert_eq!(displayed(&json!({"text/plain": ""})), ["[text/plain, empty]"]);
+}
+
+#[test]
+fn what_plays_or_frames_something_is_named() {
+    let html =
+        |page: &str| displayed(&json!({"text/html": page, "text/plain": "<IPython.lib.display.X object>"})).remove(0);
+    let frame =
+        "\n        <iframe\n            width=\"400\"\n            src=\"https://example.org/a\"\n        ></iframe>\n";
+    assert_eq!(html(frame), "[iframe: https://example.org/a]");
+    let audio = "\n <audio  controls=\"controls\" >\n <source src=\"data:audio/wav;base64,UklGRg\" type=\"audio/wav\" />\n Your browser does not support the audio element.\n </audio>\n";
+    assert_eq!(html(audio), "[audio: audio/wav, 28 bytes]");
+    assert_eq!(html("<video src='a.mp4' controls>Your browser does not support it</video>"), "[video: a.mp4]");
+    assert!(html("<p>words before</p><iframe src='x'></iframe> and more words").contains("words before"));
+}
+
+#[test]
+fn a_type_that_nobody_knows_is_read_where_it_is_text_or_json() {
+    let foo = json!({"application/x-foo+json": {"a": 1}, "text/plain": "<Foo object>"});
+    assert_eq!(displayed(&foo), ["{\n  \"a\": 1\n}"]);
+    let script =
+        json!({"application/javascript": "alert(1)", "text/plain": "<IPython.core.display.Javascript object>"});
+    assert_eq!(displayed(&script), ["alert(1)"]);
+    let code = json!({"text/latex": "\\begin{Verbatim}[x]\n\\PY{n}{x}", "text/html": "<p>x</p>", "text/plain": "x=1"});
+    assert_eq!(displayed(&code), ["x=1"]);
+    let pdf = json!({"application/pdf": "A".repeat(8_000), "text/plain": "<PDF obj>"});
+    assert_eq!(displayed(&pdf), ["[application/pdf, 6.0 kB: nothing to read in it] <PDF obj>"]);
 }
 
 #[test]
@@ -105,7 +133,12 @@ fn z09_text_image_text_without_line_breaks_in_base64() {
 
 #[test]
 fn z10_jpeg_is_an_image_and_svg_is_a_line() {
-    assert_eq!(displayed(&json!({"image/jpeg": "/9j/4AAQ", "text/plain": "<jpeg>"})), ["<image/jpeg>"]);
+    assert_eq!(
+        displayed(&json!({"image/jpeg": "/9j/4AAQ", "text/plain": "<jpeg>"})),
+        ["[image/jpeg, 8 bytes: nothing to read in it] <jpeg>"]
+    );
+    let jpeg = "/9j/4AAQSkZJRgABAQAAAQABAAD/2Q==";
+    assert_eq!(displayed(&json!({"image/jpeg": jpeg, "text/plain": "<jpeg>"})), ["<image/jpeg>"]);
     let svg = "<svg xmlns=\"http://www.w3.org/2000/svg\" width=\"8\"><style>a</style><text>North</text></svg>";
     let line = displayed(&json!({"image/svg+xml": [svg], "text/plain": ["<svg>"]})).remove(0);
     assert!(line.starts_with("[image/svg+xml, ") && line.ends_with("\nNorth"), "{line}");
@@ -179,7 +212,10 @@ fn vega_in_words() {
 
 #[test]
 fn an_image_that_is_none_is_no_image_block() {
-    assert_eq!(displayed(&json!({"image/png": "<not base64>", "text/plain": "<Figure>"})), ["<Figure>"]);
+    assert_eq!(
+        displayed(&json!({"image/png": "<not base64>", "text/plain": "<Figure>"})),
+        ["[image/png, 12 bytes: nothing to read in it] <Figure>"]
+    );
     assert_eq!(displayed(&json!({"image/png": "??"})), ["[image/png, 2 bytes: nothing to read in it]"]);
 }
 
