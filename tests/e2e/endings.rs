@@ -101,6 +101,18 @@ async fn help_and_proposed_cells_are_read() {
 }
 
 #[tokio::test]
+async fn a_display_is_updated_from_another_call_of_its_kernel() {
+    let desk = desk().await;
+    let shown = run(&desk, "shown = display('first', display_id='d')", 20).await.ok();
+    let update = json!({"code": "shown.update('second')", "notebook_name": "nb"});
+    desk.client.call("execute_code", update).await.ok();
+    let read = desk.ok("read_cell", json!({"cell_id": shown.get("cell")["id"]})).await;
+    assert!(read.outputs().contains("'second'"), "{}", read.outputs());
+    let saved = desk.read("nb.ipynb")["cells"][0]["outputs"].to_string();
+    assert!(saved.contains("second") && !saved.contains("first"), "{saved}");
+}
+
+#[tokio::test]
 async fn code_that_ends_its_kernel_is_told_and_the_next_run_finds_a_new_one() {
     let desk = desk().await;
     run(&desk, "kept = 1\nexit()", 20).await.ok().says("variables are lost");

@@ -30,10 +30,13 @@ pub trait NotebookDocument: Send + Sync {
     fn apply<'a>(&'a self, edit: &'a Edit) -> BoxFuture<'a, Result<Outcome, Failure>>;
 }
 
+/// Where each display of each kernel is: the cells and the indices of their outputs.
+type Displays = HashMap<(String, String), Vec<(String, usize)>>;
+
 /// A notebook's document with what its runs left that no file holds.
 pub struct Document {
     notebook: Box<dyn NotebookDocument>,
-    displays: Mutex<HashMap<String, Vec<(String, usize)>>>,
+    displays: Mutex<Displays>,
     running: Mutex<HashSet<String>>,
     /// Held while a kernel is being found or started for this path, so that there is only one.
     pub(super) binding: tokio::sync::Mutex<()>,
@@ -64,21 +67,26 @@ impl Document {
         };
     }
 
-    /// Remembers which outputs of `cell` a later display update may replace.
-    pub(super) fn remember_displays(&self, cell: &str, displays: Vec<(String, usize)>) {
+    /// Remembers which outputs of `cell` a later display update of that kernel may replace.
+    pub(super) fn remember_displays(&self, kernel: &str, cell: &str, displays: Vec<(String, usize)>) {
         let mut known = lock(&self.displays);
         for places in known.values_mut() {
             places.retain(|(of, _)| of != cell);
         }
         known.retain(|_, places| !places.is_empty());
         for (display, output) in displays {
-            known.entry(display).or_default().push((cell.to_owned(), output));
+            known.entry((kernel.to_owned(), display)).or_default().push((cell.to_owned(), output));
         }
     }
 
-    /// Applies a display update to the cells that ran before and showed it.
-    pub(super) async fn update_display(&self, update: &DisplayUpdate) -> Result<(), Failure> {
-        let places = lock(&self.displays).get(&update.display_id).cloned().unwrap_or_default();
+    /// Applies a kernel's update of a display to the cells that ran before and showed it.
+    pub(super) async fn update_display(
+        &self,
+        (kernel, display): (&str, &str),
+        update: &DisplayUpdate,
+    ) -> Result<(), Failure> {
+        let display = (kernel.to_owned(), display.to_owned());
+        let places = lock(&self.displays).get(&display).cloned().unwrap_or_default();
         for (cell, output) in places {
             let cell = CellRef { id: Some(cell), index: None };
             let (data, metadata) = (update.data.clone(), update.metadata.clone());
@@ -121,6 +129,12 @@ impl Documents {
             })
         });
         Arc::clone(document)
+    }
+
+    /// Those of a sandbox.
+    pub(super) fn of(&self, sandbox: &SandboxId) -> Vec<Arc<Document>> {
+        let documents = lock(&self.open);
+        documents.iter().filter(|((of, _), _)| of == sandbox).map(|(_, document)| Arc::clone(document)).collect()
     }
 
     /// Held while a notebook is being created.

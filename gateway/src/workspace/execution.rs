@@ -1,9 +1,11 @@
 //! Running code: one stream of events, read by the progress, the saved outputs and the answer.
 
+mod saving;
+
+use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use futures_util::future::BoxFuture;
 use serde_json::Value;
 use tokio::sync::mpsc::UnboundedReceiver;
 
@@ -12,14 +14,11 @@ use super::notebooks::Target;
 use super::report;
 use crate::answer::{Answer, Code, Failure};
 use crate::jupyter::{Cause, Ended, Event, Kernel, Run, RunStatus};
-use crate::nbformat::{CellRef, CellType, DisplayUpdate, Edit, Outputs, error_output};
+use crate::nbformat::{CellRef, CellType, DisplayUpdate, Outputs};
 use crate::points;
 use crate::sandbox::Sandbox;
+use saving::Saving;
 
-/// Outputs are saved at most this often while a cell runs.
-const SAVE_EVERY: Duration = Duration::from_secs(1);
-/// A save that took a while is followed by this many times as long without one.
-const SAVE_SHARE: u32 = 10;
 /// How long a server that was given up gets to take the outputs.
 const FAREWELL: Duration = Duration::from_millis(500);
 
@@ -63,16 +62,6 @@ struct Job<'a> {
     cell: Option<Saving<'a>>,
 }
 
-/// A cell whose outputs are saved while it runs.
-struct Saving<'a> {
-    target: &'a Target,
-    cell: CellRef,
-    next: Instant,
-    dirty: bool,
-    /// The save under way. What the kernel says meanwhile is taken all the same: nothing queues up.
-    under_way: Option<BoxFuture<'a, Duration>>,
-}
-
 impl Caller {
     /// Runs a code cell of a notebook and saves its outputs in it.
     pub async fn run_cell(&self, target: &Target, cell: &CellRef, options: Options) -> Result<Answer, Failure> {
@@ -89,8 +78,7 @@ impl Caller {
         let kernel = self.kernel(target).await?;
         // By id, since others may insert above it; the index tells cells of one id apart.
         let cell = CellRef { id: Some(id.clone()), index: i64::try_from(index).ok() };
-        let next = Instant::now() + SAVE_EVERY;
-        let saving = Saving { target, cell: cell.clone(), next, dirty: false, under_way: None };
+        let saving = Saving::new(target, cell.clone());
         target.document.set_running(&id, true);
         let job = Job { code: source, options, cell: Some(saving) };
         points::reached("execute.inserted").await;
@@ -179,7 +167,9 @@ impl Caller {
             begun: Instant::now(),
             outputs: Outputs::default(),
             cell: job.cell,
-            updates: Vec::new(),
+            updates: HashMap::new(),
+            sandbox,
+            kernel: kernel.id(),
         };
         let ended = follower.follow(events).await;
         points::reached("execute.ended").await;
@@ -213,7 +203,10 @@ struct Follower<'a> {
     begun: Instant,
     outputs: Outputs,
     cell: Option<Saving<'a>>,
-    updates: Vec<DisplayUpdate>,
+    /// The last of each display of another run.
+    updates: HashMap<String, DisplayUpdate>,
+    sandbox: &'a Sandbox,
+    kernel: &'a str,
 }
 
 impl Follower<'_> {
@@ -228,7 +221,7 @@ impl Follower<'_> {
                     None => return lost(self.begun),
                 },
                 _ = report.tick() => self.report(),
-                () = saved(&mut self.cell, &self.outputs) => {}
+                () = saving::step(&mut self.cell, &self.outputs) => {}
             }
         }
     }
@@ -240,10 +233,10 @@ impl Follower<'_> {
             }
             Event::Output { message_type, content } => {
                 if let Some(update) = self.outputs.apply(&message_type, &content) {
-                    self.updates.push(update);
+                    self.updates.insert(update.display_id.clone(), update);
                 }
                 if let Some(cell) = &mut self.cell {
-                    cell.dirty = true;
+                    cell.is_behind();
                 }
             }
             _ => {}
@@ -264,81 +257,20 @@ impl Follower<'_> {
     }
 
     async fn finish(&mut self, ended: &Ended) -> Result<(), Failure> {
-        let Some(cell) = &mut self.cell else { return Ok(()) };
-        // An earlier save must not come after the last one.
-        if let Some(under_way) = cell.under_way.take() {
-            under_way.await;
-        }
         // A run that the kernel never began leaves the cell as it was.
-        if matches!(ended.cause, Some(Cause::CancelledInQueue)) || never_began(ended) && self.outputs.is_empty() {
-            return Ok(());
+        let began =
+            !(matches!(ended.cause, Some(Cause::CancelledInQueue)) || never_began(ended) && self.outputs.is_empty());
+        if let Some(cell) = &mut self.cell {
+            cell.end(self.kernel, &self.outputs, ended, began).await?;
         }
-        let outputs = [self.outputs.to_json(), unfinished(&self.outputs, ended)].concat();
-        store(cell.target, cell.edit(outputs, ended.execution_count)).await?;
-        cell.target.document.remember_displays(cell.cell.id.as_deref().unwrap_or_default(), self.outputs.displays());
-        for update in &self.updates {
-            cell.target.document.update_display(update).await?;
+        // What other cells of this kernel showed, in whatever notebook.
+        for document in self.caller.documents(self.sandbox) {
+            for (display_id, update) in &self.updates {
+                document.update_display((self.kernel, display_id), update).await?;
+            }
         }
         Ok(())
     }
-}
-
-impl<'a> Saving<'a> {
-    fn edit(&self, outputs: Vec<Value>, execution_count: Option<i64>) -> Edit {
-        Edit::SetOutputs { cell: self.cell.clone(), outputs, execution_count }
-    }
-
-    /// Begins to save the outputs so far. What fails here is made good, or reported, at the end.
-    fn begin(&mut self, outputs: &Outputs) {
-        let (target, edit, begun): (&'a Target, _, _) =
-            (self.target, self.edit(outputs.to_json(), None), Instant::now());
-        self.dirty = false;
-        self.under_way = Some(Box::pin(async move {
-            if let Err(failure) = store(target, edit).await {
-                tracing::debug!(message = failure.message, "outputs could not be saved yet");
-            }
-            begun.elapsed()
-        }));
-    }
-}
-
-async fn store(target: &Target, edit: Edit) -> Result<(), Failure> {
-    target.document.apply(&edit).await.map(drop)
-}
-
-/// Waits until the next save has begun, or the one under way has ended.
-async fn saved(cell: &mut Option<Saving<'_>>, outputs: &Outputs) {
-    let Some(cell) = cell else { return std::future::pending().await };
-    if let Some(under_way) = &mut cell.under_way {
-        let took = under_way.await;
-        cell.under_way = None;
-        cell.next = Instant::now() + SAVE_EVERY.max(took * SAVE_SHARE);
-    } else if cell.dirty {
-        tokio::time::sleep_until(cell.next.into()).await;
-        cell.begin(outputs);
-    } else {
-        std::future::pending::<()>().await;
-    }
-}
-
-/// What the notebook is told of a run that did not come to its end, unless an error among its outputs tells it: without that it
-/// would look as if all were well.
-fn unfinished(outputs: &Outputs, ended: &Ended) -> Vec<Value> {
-    let name = match ended.status {
-        RunStatus::Ok | RunStatus::Error => return Vec::new(),
-        RunStatus::Timeout => "ExecutionTimeout",
-        RunStatus::Interrupted => "ExecutionCancelled",
-        RunStatus::Died => "KernelDied",
-        RunStatus::Aborted => "ExecutionAborted",
-    };
-    if outputs.has_error() {
-        return Vec::new();
-    }
-    let why = match &ended.cause {
-        Some(cause) => cause.to_string(),
-        None => "it was interrupted at its time limit".to_owned(),
-    };
-    vec![error_output(name, &why)]
 }
 
 fn never_began(ended: &Ended) -> bool {

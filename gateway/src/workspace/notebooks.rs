@@ -102,6 +102,11 @@ impl Caller {
         self.target(open)
     }
 
+    /// The documents that are in use in a sandbox of this caller's.
+    pub(super) fn documents(&self, sandbox: &Sandbox) -> Vec<Arc<Document>> {
+        self.workspaces.documents.of(sandbox.id())
+    }
+
     /// The current notebook's name.
     pub fn current_notebook(&self) -> Option<String> {
         self.workspace.state().current.clone()
