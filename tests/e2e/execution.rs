@@ -22,16 +22,6 @@ async fn an_exception_is_an_output_and_not_a_tool_failure() {
 }
 
 #[tokio::test]
-async fn the_first_output_of_a_fresh_kernel_is_never_lost() {
-    for _ in 0..5 {
-        let desk = Desk::new().await;
-        let started = Instant::now();
-        assert_eq!(run(&desk, "print(1)").await.ok().outputs().trim(), "1");
-        assert!(started.elapsed() < Duration::from_secs(10), "{:?}", started.elapsed());
-    }
-}
-
-#[tokio::test]
 async fn kernels_that_start_all_at_once_lose_no_first_output() {
     let mut desks = Vec::new();
     for _ in 0..24 {
@@ -183,21 +173,6 @@ async fn magics_and_shell_lines_work() {
     assert_eq!(run(&desk, "!echo hi").await.ok().outputs().trim(), "hi");
     assert_eq!(run(&desk, "%%bash\necho from bash").await.ok().outputs().trim(), "from bash");
     assert!(run(&desk, "%pip --version").await.ok().outputs().contains("pip"));
-}
-
-#[tokio::test]
-async fn six_callers_of_one_kernel_get_their_own_output() {
-    let desk = Desk::new().await;
-    desk.create("nb").await;
-    let runs: Vec<_> = (0..6)
-        .map(|number| {
-            desk.client
-                .start("execute_code", json!({"code": format!("print('caller {number}')"), "notebook_name": "nb"}))
-        })
-        .collect();
-    for (number, run) in runs.into_iter().enumerate() {
-        assert_eq!(run.wait().await.ok().outputs().trim(), format!("caller {number}"));
-    }
 }
 
 #[tokio::test]

@@ -117,9 +117,10 @@ fn byte_length(mime_type: &str, value: &Value) -> usize {
     match value {
         Value::String(_) | Value::Array(_) if !mime_type.ends_with("json") => {
             let text = multiline(value);
-            let is_binary =
-                !mime_type.starts_with("text/") && text.len() > 64 && image::is_base64(&image::without_breaks(&text));
-            if is_binary { image::decoded_length(&image::without_breaks(&text)) } else { text.len() }
+            // A short word of an unknown type is base64 as well, by chance.
+            let may_be_binary = mime_type.starts_with("image/") || !mime_type.starts_with("text/") && text.len() > 64;
+            let data = image::without_breaks(&text);
+            if may_be_binary && image::is_base64(&data) { image::decoded_length(&data) } else { text.len() }
         }
         value => value.to_string().len(),
     }

@@ -135,7 +135,7 @@ fn z09_text_image_text_without_line_breaks_in_base64() {
 fn z10_jpeg_is_an_image_and_svg_is_a_line() {
     assert_eq!(
         displayed(&json!({"image/jpeg": "/9j/4AAQ", "text/plain": "<jpeg>"})),
-        ["[image/jpeg, 8 bytes: nothing to read in it] <jpeg>"]
+        ["[image/jpeg, 6 bytes: nothing to read in it] <jpeg>"]
     );
     let jpeg = "/9j/4AAQSkZJRgABAQAAAQABAAD/2Q==";
     assert_eq!(displayed(&json!({"image/jpeg": jpeg, "text/plain": "<jpeg>"})), ["<image/jpeg>"]);
