@@ -9,6 +9,8 @@ mod conversation;
 mod dial;
 mod ended;
 mod error;
+#[cfg(fuzzing)]
+mod fuzz;
 mod heard;
 mod kernel;
 mod kernels;
@@ -24,6 +26,8 @@ mod wire;
 pub use contents::{Entry, EntryKind, TextFile, Written};
 pub use ended::{Cause, Ended, RunStatus};
 pub use error::JupyterError;
+#[cfg(fuzzing)]
+pub use fuzz::events_of_frame;
 pub use kernel::{Event, Kernel, Run};
 pub use kernels::KernelModel;
 pub use kernelspecs::Kernelspecs;
