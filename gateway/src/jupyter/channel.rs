@@ -74,12 +74,12 @@ pub(super) struct Channel {
 
 impl Channel {
     /// Starts to connect; sets `alive` once the kernel answers.
-    pub(super) fn open(rest: Rest, kernel: String, session: String, alive: Arc<AtomicBool>) -> Self {
+    pub(super) fn open(rest: Rest, kernel: String, alive: Arc<AtomicBool>) -> Self {
         let (commands, received) = mpsc::unbounded_channel();
         let line = Line {
             rest,
             kernel,
-            session,
+            session: new_session(),
             commands: received,
             request: None,
             sent: false,
@@ -131,10 +131,28 @@ fn no_answer() -> DialError {
 enum Left {
     /// Nobody needs it.
     Unused,
-    /// It broke, or the kernel behind it was replaced.
+    /// It broke, or the kernel behind it was replaced: the server knows, and keeps for us what comes meanwhile.
     Broken(String),
+    /// The network went away: the server takes us to be there.
+    Vanished(String),
     Renewed,
     Gone(Cause),
+}
+
+impl Left {
+    fn failed(error: &tokio_tungstenite::tungstenite::Error) -> Self {
+        match error {
+            tokio_tungstenite::tungstenite::Error::Io(error) if error.kind() == std::io::ErrorKind::TimedOut => {
+                Self::Vanished(error.to_string())
+            }
+            error => Self::Broken(error.to_string()),
+        }
+    }
+}
+
+/// Who we are to the server. Under one name it has one connection, and keeps what comes while that is away.
+fn new_session() -> String {
+    Uuid::new_v4().to_string()
 }
 
 struct Line {
@@ -162,11 +180,17 @@ impl Line {
                 Err(left) => left,
             };
             match left {
-                Left::Renewed => {}
+                // What the kernel before the restart said is wanted no more.
+                Left::Renewed => self.session = new_session(),
+                Left::Vanished(reason) if self.is_needed() => {
+                    tracing::debug!(kernel = self.kernel, reason, "the kernel's socket went silent under a run");
+                    // The server still has the old one, and what the kernel says under its name goes there.
+                    self.session = new_session();
+                }
                 Left::Broken(reason) if self.is_needed() => {
                     tracing::debug!(kernel = self.kernel, reason, "the kernel's socket broke under a run");
                 }
-                Left::Broken(_) | Left::Unused => return,
+                Left::Broken(_) | Left::Vanished(_) | Left::Unused => return,
                 Left::Gone(cause) => return self.give_up(&cause),
             }
         }
@@ -299,7 +323,7 @@ impl Line {
                 self.heard = Some(Instant::now());
                 return Err(Left::Broken("the server closed it".to_owned()));
             }
-            Some(Err(error)) => return Err(Left::Broken(error.to_string())),
+            Some(Err(error)) => return Err(Left::failed(&error)),
             Some(Ok(frame)) => frame,
         };
         (wires.heard, self.heard) = (Instant::now(), Some(Instant::now()));
@@ -315,15 +339,9 @@ impl Line {
 
     fn on_message(&mut self, wires: &mut Wires, message: Message) -> Result<(), Left> {
         match self.conversation.receive(&message) {
-            Seen::Nothing => {}
-            Seen::Answered => {
-                if self.sent {
-                    self.tell(Notice::Answered);
-                }
-                if self.conversation.misses_iopub() {
-                    wires.hello_soon();
-                }
-            }
+            Seen::Replied if self.conversation.misses_iopub() => wires.hello_soon(),
+            Seen::Answered if self.sent => self.tell(Notice::Answered),
+            Seen::Nothing | Seen::Replied | Seen::Answered => {}
             Seen::Restarted => {
                 if self.sent {
                     self.tell(Notice::Gone(Cause::KernelRestarted));
@@ -355,7 +373,7 @@ impl Line {
             return Err(Left::Unused);
         }
         if wires.heard.elapsed() > SILENCE_LIMIT {
-            return Err(Left::Broken("no answer to pings".to_owned()));
+            return Err(Left::Vanished("no answer to pings".to_owned()));
         }
         wires.send_frame(Frame::Ping(Vec::new().into())).await
     }

@@ -7,11 +7,21 @@ use super::wire::Message;
 pub(super) struct Conversation {
     /// The kernel has answered us on this socket, on the shell channel and on iopub.
     live: bool,
-    hellos: Vec<String>,
+    questions: Vec<Question>,
     replied: bool,
     idle: bool,
     /// The `execute_request` that the kernel works on, whoever sent it.
     occupied: Option<String>,
+}
+
+/// A `kernel_info_request` of ours.
+#[derive(Debug)]
+struct Question {
+    id: String,
+    /// Its reply came on the shell channel.
+    replied: bool,
+    /// Its idle status came on iopub, and so did all that was put out before.
+    idle: bool,
 }
 
 /// What a message told.
@@ -20,6 +30,8 @@ pub(super) enum Seen {
     /// Nothing about the kernel itself.
     Nothing,
     /// The shell channel is through with everything that was sent before our last question.
+    Replied,
+    /// So is iopub: whatever was put out before that question has come.
     Answered,
     /// The kernel's process is a new one: what ran is over.
     Restarted,
@@ -35,12 +47,12 @@ impl Conversation {
 
     /// Notes that a `kernel_info_request` of that id is on its way.
     pub(super) fn asked(&mut self, id: String) {
-        self.hellos.push(id);
+        self.questions.push(Question { id, replied: false, idle: false });
     }
 
     /// From here on, answers to what was asked so far say nothing.
     pub(super) fn forget_questions(&mut self) {
-        self.hellos.clear();
+        self.questions.clear();
     }
 
     /// Whether nothing the kernel says can be missed any more.
@@ -62,10 +74,13 @@ impl Conversation {
     pub(super) fn receive(&mut self, message: &Message) -> Seen {
         match message.message_type() {
             "status" => self.status(message),
-            "kernel_info_reply" if self.is_ours(message) => {
+            "kernel_info_reply" => {
+                let Some(question) = self.question(message) else { return Seen::Nothing };
+                question.replied = true;
+                let seen = if question.idle { Seen::Answered } else { Seen::Replied };
                 self.replied = true;
                 self.settle();
-                Seen::Answered
+                seen
             }
             // A shutdown that restarts is told to everyone; the new process says nothing by itself.
             "shutdown_reply" if message.channel == "iopub" && message.content.get("restart") == Some(&true.into()) => {
@@ -86,12 +101,18 @@ impl Conversation {
                 _ => Seen::Nothing,
             };
         }
-        if state == "idle" && self.is_ours(message) {
+        if state == "idle"
+            && let Some(question) = self.question(message)
+        {
             // iopub is in order: what was executed before our question has ended.
+            question.idle = true;
+            let seen = if question.replied { Seen::Answered } else { Seen::Nothing };
             self.idle = true;
             self.occupied = None;
             self.settle();
-        } else if message.parent_type() == "execute_request" {
+            return seen;
+        }
+        if message.parent_type() == "execute_request" {
             match state {
                 "busy" => self.occupied = Some(message.parent_id().to_owned()),
                 "idle" if self.occupied.as_deref() == Some(message.parent_id()) => self.occupied = None,
@@ -110,8 +131,8 @@ impl Conversation {
         self.live |= self.replied && self.idle;
     }
 
-    fn is_ours(&self, message: &Message) -> bool {
-        self.hellos.iter().any(|id| id == message.parent_id())
+    fn question(&mut self, message: &Message) -> Option<&mut Question> {
+        self.questions.iter_mut().find(|question| question.id == message.parent_id())
     }
 }
 
@@ -144,8 +165,8 @@ mod tests {
     fn live() -> Conversation {
         let mut conversation = Conversation::default();
         conversation.asked("h".to_owned());
-        assert_eq!(conversation.receive(&message("kernel_info_reply", HELLO, json!({}))), Seen::Answered);
-        conversation.receive(&status("idle", HELLO));
+        assert_eq!(conversation.receive(&message("kernel_info_reply", HELLO, json!({}))), Seen::Replied);
+        assert_eq!(conversation.receive(&status("idle", HELLO)), Seen::Answered);
         assert!(conversation.is_live());
         conversation
     }

@@ -43,7 +43,7 @@ pub enum RunStatus {
 pub enum Cause {
     /// The kernel's process ended and another took its place: its state is lost.
     KernelRestarted,
-    /// The same happened before the code began: it was not run.
+    /// The same, when the code was not seen to begin.
     KernelWasRestarted,
     /// The kernel has the code and didn't begin it in time.
     NotBegun,
@@ -103,7 +103,11 @@ impl Cause {
     /// The status of a run that this ended.
     pub(super) fn status(&self) -> RunStatus {
         match self {
-            Self::KernelRestarted | Self::KernelDead | Self::KernelStillborn | Self::KernelDeleted => RunStatus::Died,
+            Self::KernelRestarted
+            | Self::KernelWasRestarted
+            | Self::KernelDead
+            | Self::KernelStillborn
+            | Self::KernelDeleted => RunStatus::Died,
             Self::Cancelled => RunStatus::Interrupted,
             _ => RunStatus::Aborted,
         }
@@ -114,7 +118,7 @@ impl fmt::Display for Cause {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         let words = match self {
             Self::KernelRestarted => "the kernel died and was restarted, its state is lost",
-            Self::KernelWasRestarted => "the kernel had died and was restarted before this ran",
+            Self::KernelWasRestarted => "the kernel died before this was seen to begin",
             Self::NotBegun => "the kernel did not begin the code",
             Self::KernelDead => "the kernel is dead",
             Self::KernelStillborn => "the kernel ends as soon as it is started",

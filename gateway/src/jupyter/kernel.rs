@@ -11,7 +11,6 @@ use serde_json::Value;
 use tokio::sync::{OwnedMutexGuard, RwLock, mpsc, watch};
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
-use uuid::Uuid;
 
 use super::channel::Channel;
 use super::rest::Rest;
@@ -55,7 +54,6 @@ pub enum Event {
 pub struct Kernel {
     id: String,
     pub(super) rest: Rest,
-    session: String,
     turns: Arc<tokio::sync::Mutex<()>>,
     runs: AtomicUsize,
     alive: Arc<AtomicBool>,
@@ -72,7 +70,6 @@ impl Kernel {
         Self {
             id: id.to_owned(),
             rest,
-            session: Uuid::new_v4().to_string(),
             turns: Arc::default(),
             runs: AtomicUsize::new(0),
             alive: Arc::default(),
@@ -192,8 +189,7 @@ impl Kernel {
         if slot.as_ref().is_some_and(|channel| !channel.is_open()) {
             *slot = None;
         }
-        let (id, session) = (self.id.clone(), self.session.clone());
-        let open = || Channel::open(self.rest.clone(), id, session, Arc::clone(&self.alive));
+        let open = || Channel::open(self.rest.clone(), self.id.clone(), Arc::clone(&self.alive));
         action(slot.get_or_insert_with(open))
     }
 }

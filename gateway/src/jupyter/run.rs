@@ -361,6 +361,7 @@ impl<'a> Attempt<'a> {
         // Jupyter starts it again a few times, and then takes it out of its list.
         let cause = match cause {
             Cause::KernelDead | Cause::KernelDeleted if !self.kernel.was_alive() => Cause::KernelStillborn,
+            // It may have begun all the same: what it put out at once can be lost with it.
             Cause::KernelRestarted if self.phase != Phase::Running => Cause::KernelWasRestarted,
             cause => cause,
         };

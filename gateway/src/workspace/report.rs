@@ -143,7 +143,7 @@ fn failure(ran: &Ran) -> Failure {
         ),
         (Some(Cause::KernelWasRestarted), _) => Failure::new(
             Code::KernelDied,
-            "The kernel had died before this could run (killed, out of memory, or it exited), so nothing was run: all variables are lost. A new kernel is there: run the cells that this one needs, then call again.",
+            "The kernel died before this was seen to begin, maybe long before (killed, out of memory, or it exited), and was restarted: all variables are lost. Run the cells that this one needs, then this one again.",
         ),
         (Some(Cause::NotBegun), _) => Failure::new(
             Code::KernelBusy,

@@ -53,8 +53,8 @@ impl Wires {
     pub(super) async fn send_frame(&mut self, frame: Frame) -> Result<(), Left> {
         match timeout(SEND_LIMIT, self.sink.send(frame)).await {
             Ok(Ok(())) => Ok(()),
-            Ok(Err(error)) => Err(Left::Broken(error.to_string())),
-            Err(_) => Err(Left::Broken("it takes nothing more".to_owned())),
+            Ok(Err(error)) => Err(Left::failed(&error)),
+            Err(_) => Err(Left::Vanished("it takes nothing more".to_owned())),
         }
     }
 
