@@ -26,7 +26,7 @@ const IDLE_LIMIT: Duration = Duration::from_secs(60);
 /// How long the first connection is tried.
 const FIRST_PATIENCE: Duration = Duration::from_millis(1500);
 /// How long a kernel may say nothing until one that broke under a run is given up, and how long it is tried again at least.
-const PATIENCE: Duration = Duration::from_secs(9);
+const PATIENCE: Duration = Duration::from_secs(8);
 const LEAST_PATIENCE: Duration = Duration::from_secs(2);
 const RETRY_EVERY: Duration = Duration::from_millis(400);
 const SILENCE_LIMIT: Duration = Duration::from_secs(45);
