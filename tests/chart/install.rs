@@ -11,6 +11,8 @@ use crate::harness::{Client, Era, LAUNCH, SOON, http};
 use crate::helm::{chart, helm_ok, kubectl, kubectl_command};
 
 const RELEASE: &str = "gate";
+/// Another than the image's own.
+const PORT: u16 = 8720;
 
 /// A release in a namespace of its own.
 struct Release {
@@ -34,7 +36,7 @@ impl Release {
         let chart = chart();
         let values = [
             format!("image.repository={repository},image.tag={tag},sandboxes.image={sandbox}"),
-            format!("sandboxes.namespace={},sandboxes.memory=1Gi", self.sandboxes),
+            format!("sandboxes.namespace={},sandboxes.memory=1Gi,service.port={PORT}", self.sandboxes),
         ];
         let own = [verb, RELEASE, chart.to_str().expect("text"), "--namespace", &self.namespace];
         let pod = r#"sandboxes.pod={"labels":{"team":"data"}}"#;
@@ -56,7 +58,7 @@ impl Release {
 
     async fn client_as(&self, token: &str) -> (Client, Forward) {
         let port = TcpListener::bind("127.0.0.1:0").and_then(|free| free.local_addr()).expect("a free port").port();
-        let ports = format!("{port}:8717");
+        let ports = format!("{port}:{PORT}");
         let mut command = kubectl_command();
         command.args(["-n", &self.namespace, "port-forward", "service/gate-cellgate", &ports]);
         let forward = Forward(command.stdout(Stdio::null()).stderr(Stdio::null()).spawn().expect("kubectl runs"));
@@ -110,7 +112,7 @@ async fn it_is_installed_tested_used_upgraded_and_removed() {
     // A sandbox reaches the internet, and neither its gateway nor the node.
     let service =
         kubectl(&["-n", &release.namespace, "get", "service", "gate-cellgate", "-o", "jsonpath={.spec.clusterIP}"]);
-    for (address, reached) in [(format!("{service}:8717"), false), ("10.98.0.1:6443".to_owned(), false)] {
+    for (address, reached) in [(format!("{service}:{PORT}"), false), ("10.98.0.1:6443".to_owned(), false)] {
         let code = format!(
             "import socket\nhost, port = '{address}'.split(':')\n\
             try: socket.create_connection((host, int(port)), timeout=4); print('it answers')\n\
@@ -126,10 +128,12 @@ async fn it_is_installed_tested_used_upgraded_and_removed() {
     assert!(listed.structured().to_string().contains("\"status\":\"running\""), "{}", listed.structured());
     assert!(run(&client, "print(6 * 7)").await.contains("42"));
     drop((client, forward));
-    // Everyone with a token of their own, and the test with one more.
+    // Everyone with a token of their own, and the test with one more; the one that was everyone's is no longer valid.
+    let earlier = release.token();
     release.helm("upgrade", &["--set", &format!("auth.tokens=acme ann {:x}", Sha256::digest("token-of-ann"))]);
     let tested = helm_ok(&["test", RELEASE, "--namespace", &release.namespace, "--logs", "--timeout", "180s"]);
     assert!(tested.contains("Succeeded"), "{tested}");
+    assert_ne!(release.token(), earlier);
     let (client, forward) = release.client_as("token-of-ann").await;
     client.call("execute_code", json!({"sandbox_name": "box", "code": "1"})).await.refused(&["sandbox.not_found"]);
     drop((client, forward));

@@ -28,7 +28,7 @@ fn it_lints_and_every_feature_passes_the_api_servers_own_strict_validation() {
     helm_ok(&["lint", "--strict", chart().to_str().expect("text")]);
     let folder = tempfile::tempdir().expect("a directory");
     // What is to be validated has to have somewhere to be.
-    let _ = kubectl_command().args(["create", "namespace", "x-cellgate-sandboxes"]).output();
+    let _ = kubectl_command().args(["create", "namespace", "gw-x-cellgate-sandboxes"]).output();
     for (number, values) in FEATURES.iter().enumerate() {
         let file = folder.path().join(format!("{number}.yaml"));
         std::fs::write(&file, rendered(values)).expect("it is written");
@@ -69,7 +69,7 @@ fn the_gateway_has_just_the_rights_that_it_uses_in_the_sandboxes_namespace_alone
     let objects = objects(&rendered(&[]));
     assert!(kinds(&objects, "ClusterRole").is_empty() && kinds(&objects, "ClusterRoleBinding").is_empty());
     let roles = kinds(&objects, "Role");
-    assert_eq!((roles.len(), &roles[0]["metadata"]["namespace"]), (1, &json!("x-cellgate-sandboxes")));
+    assert_eq!((roles.len(), &roles[0]["metadata"]["namespace"]), (1, &json!("gw-x-cellgate-sandboxes")));
     let allowed: Vec<(Value, Value)> = roles[0]["rules"]
         .as_array()
         .expect("a list")
@@ -113,6 +113,33 @@ fn the_hosts_by_which_it_is_called_are_allowed() {
 }
 
 #[test]
+fn names_stay_within_their_limits_and_apart() {
+    let chart = chart();
+    let chart = chart.to_str().expect("text");
+    let rendered = |release: &str, namespace: &str| {
+        let ran = helm(&["template", release, chart, "--namespace", namespace, "--kube-version", "1.34.4"]);
+        assert!(ran.status.success(), "{}", said(&ran));
+        String::from_utf8_lossy(&ran.stdout).into_owned()
+    };
+    let gateway = |text: &str| {
+        let line = text.lines().find(|line| line.contains("kubernetes_gateway")).expect("a gateway");
+        line.trim().to_owned()
+    };
+    let long = "n".repeat(63);
+    let (one, other) = (rendered("one", &long), rendered("two", &long));
+    assert_ne!(gateway(&one), gateway(&other));
+    assert!(gateway(&one).len() <= "kubernetes_gateway = ''".len() + 63, "{}", gateway(&one));
+    // A CronJob's name has at most 52 characters.
+    let longest = rendered(&"r".repeat(53), "team");
+    let names = longest.lines().filter_map(|line| line.strip_prefix("  name: "));
+    assert!(names.clone().count() > 5 && names.clone().all(|name| name.len() <= 63), "{:?}", names.collect::<Vec<_>>());
+    assert!(longest.lines().filter(|line| line.trim_end().ends_with("-sweep")).all(|line| line.trim().len() <= 58));
+    // Releases of one name in two namespaces have namespaces of their own for their sandboxes.
+    let sandboxes = |text: &str| text.contains("kubernetes_namespace = \"b-cellgate-sandboxes\"");
+    assert!(sandboxes(&rendered("cellgate", "b")) && !sandboxes(&rendered("cellgate", "cellgate")));
+}
+
+#[test]
 fn what_can_not_work_is_refused_with_the_reason() {
     let chart = chart();
     let chart = chart.to_str().expect("text");
@@ -120,6 +147,7 @@ fn what_can_not_work_is_refused_with_the_reason() {
         ("replicas=2", "maximum"),
         ("nonsense=1", "additional properties 'nonsense'"),
         ("networkPolicy.egress=everything", "egress"),
+        ("settings.idle_timeout=5", "settings.idle_timeout is written by the chart"),
     ] {
         let ran = helm(&["template", "x", chart, "--kube-version", "1.34.4", "--set", value]);
         assert!(!ran.status.success() && said(&ran).contains(words), "{value}: {}", said(&ran));

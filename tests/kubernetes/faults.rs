@@ -53,6 +53,27 @@ async fn a_pod_that_somebody_deleted_is_told_of_and_its_files_are_there() {
 }
 
 #[tokio::test]
+async fn a_pod_that_is_not_ready_for_a_while_is_gone_on_with_by_the_next_gateway() {
+    let mut yard = Yard::with_box().await;
+    yard.run("box", "x = 41").await;
+    // As when the node is out of reach; the kubelet says otherwise in a moment, so it is said again and again.
+    let pod = yard.pod("box").await;
+    let namespace = yard.namespace.name.clone();
+    let unready = r#"{"status":{"conditions":[{"type":"Ready","status":"False"}]}}"#;
+    let (stop, stopped) = std::sync::mpsc::channel::<()>();
+    let patching = std::thread::spawn(move || {
+        while stopped.recv_timeout(Duration::from_millis(50)) == Err(std::sync::mpsc::RecvTimeoutError::Timeout) {
+            tried(&["-n", &namespace, "patch", "pod", &pod, "--subresource=status", "--type=strategic", "-p", unready]);
+        }
+    });
+    yard.kill_and_restart().await;
+    assert!(yard.run("box", "print(x + 1)").await.contains("42"));
+    drop(stop);
+    patching.join().expect("it ends");
+    assert_eq!(yard.truth("unready").await, "running");
+}
+
+#[tokio::test]
 async fn a_node_that_is_drained_takes_its_pods_along_and_no_files() {
     // Nothing is scheduled meanwhile, so nobody else is at work.
     let _alone = API.write().await;

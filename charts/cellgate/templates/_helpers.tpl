@@ -1,14 +1,22 @@
 {{- define "cellgate.name" -}}
-{{- default .Chart.Name .Values.nameOverride | trunc 50 | trimSuffix "-" -}}
+{{- default .Chart.Name .Values.nameOverride | trunc 46 | trimSuffix "-" -}}
+{{- end -}}
+
+{{/* A name within a length: what is longer keeps its beginning, and a hash tells it from others. */}}
+{{- define "cellgate.short" -}}
+{{- $length := index . 0 -}}{{- $name := index . 1 -}}
+{{- if le (len $name) $length -}}{{ $name }}{{- else -}}
+{{- printf "%s-%s" ($name | trunc (int (sub $length 9)) | trimSuffix "-" | trimSuffix ".") ($name | sha256sum | trunc 8) -}}
+{{- end -}}
 {{- end -}}
 
 {{- define "cellgate.fullname" -}}
 {{- if .Values.fullnameOverride -}}
-{{- .Values.fullnameOverride | trunc 50 | trimSuffix "-" -}}
+{{- .Values.fullnameOverride | trunc 46 | trimSuffix "-" -}}
 {{- else if contains (include "cellgate.name" .) .Release.Name -}}
-{{- .Release.Name | trunc 50 | trimSuffix "-" -}}
+{{- .Release.Name | trunc 46 | trimSuffix "-" -}}
 {{- else -}}
-{{- printf "%s-%s" .Release.Name (include "cellgate.name" .) | trunc 50 | trimSuffix "-" -}}
+{{- printf "%s-%s" .Release.Name (include "cellgate.name" .) | trunc 46 | trimSuffix "-" -}}
 {{- end -}}
 {{- end -}}
 
@@ -26,12 +34,14 @@ helm.sh/chart: {{ printf "%s-%s" .Chart.Name .Chart.Version | replace "+" "_" }}
 
 {{/* Where the sandboxes are: apart from the gateway, so that its rights end where they do. */}}
 {{- define "cellgate.sandboxes" -}}
-{{- default (printf "%s-sandboxes" (include "cellgate.fullname" .) | trunc 63 | trimSuffix "-") .Values.sandboxes.namespace -}}
+{{- $name := include "cellgate.fullname" . -}}
+{{- $own := ternary $name (printf "%s-%s" .Release.Namespace $name) (eq $name .Release.Namespace) -}}
+{{- default (include "cellgate.short" (list 63 (printf "%s-sandboxes" $own))) .Values.sandboxes.namespace -}}
 {{- end -}}
 
 {{/* Whose they are: another release's sandboxes in the same namespace are not even looked at. */}}
 {{- define "cellgate.gateway" -}}
-{{- printf "%s.%s" .Release.Namespace .Release.Name | trunc 63 | trimSuffix "." -}}
+{{- include "cellgate.short" (list 63 (printf "%s.%s" .Release.Namespace .Release.Name)) -}}
 {{- end -}}
 
 {{- define "cellgate.image" -}}
@@ -78,4 +88,6 @@ seccompProfile:
   value: /etc/cellgate/cellgate.toml
 - name: CELLGATE_DATA_DIR
   value: /data
+- name: CELLGATE_LISTEN
+  value: 0.0.0.0:{{ .Values.service.port }}
 {{- end -}}

@@ -15,7 +15,7 @@ use url::{Host, Url};
 use super::JupyterError;
 
 /// The largest answer that is read, in bytes.
-const MAX_ANSWER: usize = 256 << 20;
+const MAX_ANSWER: usize = 128 << 20;
 /// How much of Jupyter's own words an error repeats, in characters.
 const MAX_MESSAGE: usize = 300;
 const CONNECT_LIMIT: Duration = Duration::from_secs(10);

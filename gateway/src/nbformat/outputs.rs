@@ -17,8 +17,9 @@ use stream::Stream;
 
 /// How many characters of the newest line are told.
 const NEWEST: usize = 2000;
-/// Bytes of outputs that are kept of one run. No notebook of that size could be saved.
-const MOST: usize = 256 << 20;
+/// Bytes of outputs that are kept of one run. An answer and a save of them take several times as much for a moment, and several callers
+/// may have such at once.
+const MOST: usize = 32 << 20;
 
 /// The output reducer of one run.
 #[derive(Clone, Debug, Default)]

@@ -162,6 +162,11 @@ impl KubernetesProvider {
                 let address = self.address(id, &pod).await?;
                 Ok(Found::At(format!("http://{address}/sandboxes/{id}/")))
             }
+            // Its node may be out of reach for a while, or its Jupyter too busy for a probe.
+            State::Starting(_) if words::is_running(&pod) => {
+                let address = self.address(id, &pod).await?;
+                Ok(Found::At(format!("http://{address}/sandboxes/{id}/")))
+            }
             State::Ended(reason) | State::Stuck(reason) | State::Starting(reason) => Ok(Found::Gone(Some(reason))),
         }
     }

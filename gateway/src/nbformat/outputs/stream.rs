@@ -1,7 +1,7 @@
 //! The text of one stream: all of it, up to a size that no notebook should have.
 
 /// Bytes kept of the beginning, and at least as many of the end, of a stream that never stops.
-const KEPT: usize = 64 << 20;
+const KEPT: usize = 8 << 20;
 /// How far back the end of a stream is looked at.
 const END: usize = 8 << 10;
 

@@ -15,7 +15,7 @@ fn a_run_that_never_stops_displaying_keeps_what_there_is_room_for_and_its_error(
     outputs.apply("error", &json!({"ename": "E", "evalue": "v", "traceback": []}));
     let stored = outputs.to_json();
     let shown = stored.iter().filter(|output| output["output_type"] == "display_data").count();
-    assert!((200..256).contains(&shown), "{shown}");
+    assert!((25..32).contains(&shown), "{shown}");
     let note = stored[stored.len() - 2]["text"].as_str().unwrap();
     assert!(note.contains("outputs were dropped"), "{note}");
     assert_eq!(stored[stored.len() - 1]["ename"], "E");
@@ -153,7 +153,7 @@ fn the_newest_line_is_the_last_one_to_read() {
 }
 
 #[test]
-fn fifty_megabytes_in_a_hundred_thousand_messages_take_no_time_and_lose_nothing() {
+fn fifty_megabytes_in_a_hundred_thousand_messages_take_no_time_and_say_what_is_lost() {
     let begun = Instant::now();
     let mut outputs = Outputs::default();
     let (message_type, content) = stdout(&format!("{}\n", "x".repeat(499)));
@@ -161,7 +161,8 @@ fn fifty_megabytes_in_a_hundred_thousand_messages_take_no_time_and_lose_nothing(
         outputs.apply(message_type, &content);
         outputs.last_text();
     }
-    assert_eq!(said(&outputs).concat().len(), 50_000_000);
+    let kept = said(&outputs).concat();
+    assert!(kept.len() < 33_000_000 && kept.contains("bytes of output were dropped"), "{}", kept.len());
     assert!(begun.elapsed() < Duration::from_secs(30), "{:?}", begun.elapsed());
 }
 

@@ -11,7 +11,7 @@ use super::super::{
     check_name,
 };
 use super::attach::in_normal_form;
-use super::files::take_away_unused;
+use super::files::{delete_if_ephemeral, take_away_unused};
 use super::intent::{Asked, Intent};
 use super::{ATTACHED, Fleet, Launched, Sandbox};
 use crate::jupyter::{JupyterError, Server};
@@ -229,6 +229,7 @@ impl Fleet {
             return error;
         }
         take_away_unused(&mut record, provider.store().as_ref()).await;
+        delete_if_ephemeral(&mut record, provider.store().as_ref()).await;
         record.status = Status::Failed;
         record.status_reason = Some(error.to_string());
         self.write(&record);

@@ -76,7 +76,7 @@ impl Cluster {
     async fn connect(&self) -> Result<Connected, ProviderError> {
         let unavailable = |reason: String| {
             ProviderError::Unavailable(format!(
-                "the Kubernetes API can't be used ({reason}): check KUBECONFIG, or run the gateway in the cluster with the chart"
+                "the Kubernetes API can't be used ({reason}): check KUBECONFIG and the rights that it gives, or in the cluster those of the chart's Role"
             ))
         };
         let mut config = Config::infer().await.map_err(|error| unavailable(error.to_string()))?;
@@ -92,6 +92,10 @@ impl Cluster {
             Ok(Ok(_)) => {}
             Ok(Err(error)) => return Err(unavailable(said(&error))),
             Err(_) => return Err(unavailable("no answer".to_owned())),
+        }
+        let own: Api<Pod> = Api::namespaced(client.clone(), &namespace);
+        if let Err(error) = own.list_metadata(&ListParams::default().limit(1)).await {
+            return Err(unavailable(format!("pods in namespace {namespace} can't be listed: {}", said(&error))));
         }
         let silent = Arc::new(AtomicBool::new(false));
         let pods = watched(&client, &namespace, &self.gateway, &silent);

@@ -59,6 +59,11 @@ fn container(pod: &Pod) -> Option<&ContainerStatus> {
     pod.status.as_ref()?.container_statuses.as_ref()?.iter().find(|container| container.name == CONTAINER)
 }
 
+/// Whether its container was started and has not ended.
+pub(super) fn is_running(pod: &Pod) -> bool {
+    container(pod).is_some_and(|container| container.state.as_ref().is_some_and(|state| state.running.is_some()))
+}
+
 /// Whether the last end of something in it was for want of memory.
 pub(super) fn out_of_memory(pod: &Pod) -> bool {
     let of = |state: &Option<ContainerState>| {
