@@ -1,7 +1,9 @@
 """Starts the Python kernel, in an image as well as in a local process."""
 
 import codecs
+import contextvars
 import fcntl
+import functools
 import os
 import select
 import struct
@@ -9,6 +11,8 @@ import sys
 import termios
 import threading
 import time
+from concurrent.futures import ThreadPoolExecutor
+from multiprocessing.pool import ThreadPool
 
 # What is beside this file is not for code to import. ipykernel_launcher does the same.
 del sys.path[0]
@@ -57,7 +61,8 @@ class OutStream(iostream.OutStream):
                 taken = os.read(self._fid, waiting)
                 waiting -= len(taken) or waiting
                 if text := self._decoder.decode(taken):
-                    super().write(text)
+                    # It counts to the cell that runs, whichever cell's thread came by.
+                    contextvars.Context().run(super().write, text)
 
     def write(self, string):
         now = time.monotonic()
@@ -72,7 +77,68 @@ class OutStream(iostream.OutStream):
         super().flush()
 
 
+# The context variables in which ipykernel keeps whose output it is.
+CELL = {"parent_header", "shell_parent", "shell_parent_ident"}
+
+
+def of_this_cell():
+    """What tells that something is put out by the cell that runs here; nothing outside of cells."""
+    return [(variable, value) for variable, value in contextvars.copy_context().items() if variable.name in CELL and value]
+
+
+def enter(cell):
+    return [(variable, variable.set(value)) for variable, value in cell]
+
+
+def start_in_cell(start):
+    """Starts threads whose outputs stay those of the cell that started them.
+
+    Before Python 3.14 a thread begins with no context, and what it puts out counts to whatever cell runs then: another caller's.
+    """
+
+    @functools.wraps(start)
+    def start_in_this_cell(thread):
+        if cell := of_this_cell():
+            context = contextvars.Context()
+            context.run(enter, cell)
+            thread.run = functools.partial(context.run, thread.run)
+        start(thread)
+
+    return start_in_this_cell
+
+
+def submit_from_cell(submit):
+    """Makes what a pool is given a part of the cell that gives it, and not of the one whose thread runs it."""
+
+    def part_of(cell, function):
+        def part(*args, **kwargs):
+            __tracebackhide__ = True
+            entered = enter(cell)
+            try:
+                return function(*args, **kwargs)
+            finally:
+                for variable, token in entered:
+                    variable.reset(token)
+
+        return part
+
+    @functools.wraps(submit)
+    def submit_from_this_cell(pool, *args, **kwargs):
+        if cell := of_this_cell():
+            if args:
+                args = (part_of(cell, args[0]), *args[1:])
+            elif "func" in kwargs:
+                kwargs["func"] = part_of(cell, kwargs["func"])
+        return submit(pool, *args, **kwargs)
+
+    return submit_from_this_cell
+
+
 iostream.OutStream = OutStream
+threading.Thread.start = start_in_cell(threading.Thread.start)
+ThreadPoolExecutor.submit = submit_from_cell(ThreadPoolExecutor.submit)
+for name in ("apply_async", "map", "map_async", "starmap", "starmap_async", "imap", "imap_unordered"):
+    setattr(ThreadPool, name, submit_from_cell(getattr(ThreadPool, name)))
 
 if __name__ == "__main__":
     kernelapp.launch_new_instance()

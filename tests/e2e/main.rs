@@ -42,6 +42,7 @@ mod siblings;
 mod strangers;
 mod takeover;
 mod tasks;
+mod threads;
 mod tool_list;
 mod vanishing;
 mod zoo;

@@ -1,8 +1,10 @@
 //! What a run works on may go while it runs: its cell, its file, its sandbox. Nothing of it is lost.
 
+use std::time::Duration;
+
 use serde_json::json;
 
-use crate::harness::{Client, Desk, Gateway};
+use crate::harness::{Client, Desk, Gateway, eventually};
 
 const SLOW: &str = "import time\nprint('began', flush=True)\ntime.sleep(2)\nprint('ended')";
 
@@ -22,9 +24,15 @@ async fn a_cell_that_is_deleted_while_it_runs_still_answers_its_outputs() {
 async fn a_file_that_is_removed_while_a_cell_runs_is_said_and_not_made_again() {
     let desk = Desk::new().await;
     let file = desk.create("nb").await;
-    let arguments = json!({"cell_index": 0, "cell_source": SLOW, "progress_interval": 1});
+    let until_removed = format!(
+        "import os, time\nprint('began', flush=True)\nwhile os.path.exists({file:?}): time.sleep(0.02)\nprint('ended')"
+    );
+    let arguments = json!({"cell_index": 0, "cell_source": until_removed, "progress_interval": 1});
     let mut running = desk.client.start("insert_execute_code_cell", arguments);
     running.progress_with("began").await;
+    // Between two saves: one that has read the file already writes it again, as any editor of Jupyter's would.
+    let saved = || desk.read("nb.ipynb")["cells"][0]["outputs"] != json!([]);
+    eventually("the outputs so far are saved", Duration::from_secs(30), saved).await;
     std::fs::remove_file(&file).unwrap();
     let reply = running.wait().await.refused(&["notebook.not_found"]);
     assert!(reply.text().contains("began\nended"), "{}", reply.text());

@@ -172,8 +172,8 @@ impl SandboxProvider for DockerProvider {
         })
     }
 
-    fn ran_out_of_memory(&self, id: &SandboxId) -> bool {
-        self.watch.ran_out_of_memory(id)
+    fn ran_out_of_memory<'a>(&'a self, id: &'a SandboxId) -> BoxFuture<'a, bool> {
+        Box::pin(self.watch.ran_out_of_memory(id))
     }
 
     fn terminate<'a>(&'a self, id: &'a SandboxId) -> BoxFuture<'a, Result<(), ProviderError>> {

@@ -284,8 +284,9 @@ impl SandboxProvider for KubernetesProvider {
         })
     }
 
-    fn ran_out_of_memory(&self, id: &SandboxId) -> bool {
-        self.cluster.pod(&name(id.as_str())).is_some_and(|pod| words::out_of_memory(&pod))
+    fn ran_out_of_memory<'a>(&'a self, id: &'a SandboxId) -> BoxFuture<'a, bool> {
+        let pod = self.cluster.pod(&name(id.as_str()));
+        Box::pin(std::future::ready(pod.is_some_and(|pod| words::out_of_memory(&pod))))
     }
 
     fn terminate<'a>(&'a self, id: &'a SandboxId) -> BoxFuture<'a, Result<(), ProviderError>> {

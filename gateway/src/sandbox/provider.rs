@@ -160,9 +160,9 @@ pub trait SandboxProvider: Send + Sync {
     /// Why a sandbox that was launched is no longer there, if so.
     fn ended(&self, id: &SandboxId) -> Option<String>;
 
-    /// Whether something in it was just killed for want of memory, as far as that can be told.
-    fn ran_out_of_memory(&self, _: &SandboxId) -> bool {
-        false
+    /// Whether something in it was just killed for want of memory, as far as that can be told within a second or so.
+    fn ran_out_of_memory<'a>(&'a self, _: &'a SandboxId) -> BoxFuture<'a, bool> {
+        Box::pin(std::future::ready(false))
     }
 
     /// What its Jupyter last said, for an error.

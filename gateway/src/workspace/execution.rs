@@ -52,6 +52,8 @@ pub(super) struct Ran {
     pub(super) limit: Duration,
     /// The end of what the sandbox wrote, where it tells why there is no kernel.
     pub(super) last_words: String,
+    /// Its kernel died, for want of memory.
+    pub(super) out_of_memory: bool,
     pub(super) sandbox: Arc<Sandbox>,
 }
 
@@ -191,8 +193,10 @@ impl Caller {
             Some(Cause::KernelStillborn) => sandbox.last_words().await,
             _ => String::new(),
         };
+        let out_of_memory = matches!(ended.cause, Some(Cause::KernelRestarted | Cause::KernelDead))
+            && sandbox.ran_out_of_memory().await;
         let outputs = follower.outputs.to_json();
-        (Ran { outputs, ended, limit, last_words, sandbox: Arc::clone(sandbox) }, saved)
+        (Ran { outputs, ended, limit, last_words, out_of_memory, sandbox: Arc::clone(sandbox) }, saved)
     }
 }
 

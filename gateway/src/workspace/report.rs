@@ -129,7 +129,7 @@ fn failure(ran: &Ran) -> Failure {
             Code::ExecutionCancelled,
             "The kernel was restarted while this ran: its variables are lost. Run the code again if it is still wanted.",
         ),
-        (Some(Cause::KernelRestarted | Cause::KernelDead), _) if ran.sandbox.ran_out_of_memory() => Failure::new(
+        (Some(Cause::KernelRestarted | Cause::KernelDead), _) if ran.out_of_memory => Failure::new(
             Code::KernelDied,
             "The kernel was killed since the sandbox ran out of memory: all variables are lost. Work on less data at a time, or launch a sandbox with more memory, then run the cells that this one needs again.",
         ),

@@ -10,6 +10,7 @@ use bollard::errors::Error;
 use bollard::models::{ContainerState, EventMessage};
 use bollard::query_parameters::{EventsOptionsBuilder, InspectContainerOptions};
 use futures_util::StreamExt;
+use tokio::sync::Notify;
 
 use super::container::last_words;
 use super::engine::{self, Engine};
@@ -23,12 +24,16 @@ const OWN_REASON: &str = "cellgate: ";
 const GONE: &str = "its container was removed";
 /// How long after the engine told of it a kernel's death is put down to a want of memory.
 const OOM_MEMORY: Duration = Duration::from_secs(15);
+/// How much later than Jupyter tells of a kernel's death the engine may tell of that.
+const OOM_DELAY: Duration = Duration::from_secs(1);
 
 /// The containers that are looked after.
 pub(super) struct Watch {
     engine: Arc<Engine>,
     directory: String,
     containers: Mutex<HashMap<SandboxId, Watched>>,
+    /// Wakes those who wait for what the engine tells of a container.
+    news: Notify,
     started: AtomicBool,
     silent: AtomicBool,
 }
@@ -43,12 +48,19 @@ pub(super) struct Watched {
     pub(super) out_of_memory: Option<Instant>,
 }
 
+impl Watched {
+    fn just_ran_out_of_memory(&self) -> bool {
+        self.out_of_memory.is_some_and(|at| at.elapsed() < OOM_MEMORY)
+    }
+}
+
 impl Watch {
     pub(super) fn new(engine: Arc<Engine>, directory: &str) -> Self {
         Self {
             engine,
             directory: directory.to_owned(),
             containers: Mutex::default(),
+            news: Notify::new(),
             started: AtomicBool::new(false),
             silent: AtomicBool::new(false),
         }
@@ -82,15 +94,24 @@ impl Watch {
         self.silent.load(Ordering::Relaxed)
     }
 
-    /// Whether something in a sandbox was just killed for want of memory.
-    pub(super) fn ran_out_of_memory(&self, id: &SandboxId) -> bool {
-        let at = self.get(id).and_then(|watched| watched.out_of_memory);
-        at.is_some_and(|at| at.elapsed() < OOM_MEMORY)
+    /// Whether something in a sandbox was just killed for want of memory. The engine may be about to tell of it.
+    pub(super) async fn ran_out_of_memory(&self, id: &SandboxId) -> bool {
+        let told = async {
+            loop {
+                let news = self.news.notified();
+                if self.get(id).is_some_and(|watched| watched.just_ran_out_of_memory()) {
+                    return;
+                }
+                news.await;
+            }
+        };
+        tokio::time::timeout(OOM_DELAY, told).await.is_ok()
     }
 
     fn change(&self, id: &SandboxId, change: impl FnOnce(&mut Watched)) {
         if let Some(watched) = self.containers().get_mut(id) {
             change(watched);
+            self.news.notify_waiters();
         }
     }
 
@@ -185,8 +206,7 @@ pub(super) async fn ended(docker: &Docker, watched: &Watched) -> Result<Option<S
     if watched.started_at.is_none() && state.finished_at.as_deref().is_none_or(|at| at.starts_with("0001-")) {
         return Ok(None);
     }
-    let just_now = watched.out_of_memory.is_some_and(|at| at.elapsed() < OOM_MEMORY);
-    Ok(Some(reason(&state, just_now, &last_words(docker, &watched.container).await)))
+    Ok(Some(reason(&state, watched.just_ran_out_of_memory(), &last_words(docker, &watched.container).await)))
 }
 
 /// `out_of_memory`: the engine told of that just before. Its own mark stays, whatever ends the container later.

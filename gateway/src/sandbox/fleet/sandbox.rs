@@ -133,8 +133,11 @@ impl Sandbox {
     }
 
     /// Whether something in it was just killed for want of memory, as far as that can be told.
-    pub fn ran_out_of_memory(&self) -> bool {
-        self.provider.as_ref().is_some_and(|provider| provider.ran_out_of_memory(&self.id))
+    pub async fn ran_out_of_memory(&self) -> bool {
+        match &self.provider {
+            Some(provider) => provider.ran_out_of_memory(&self.id).await,
+            None => false,
+        }
     }
 
     /// The end of what it wrote, for people; empty where nothing is known of that.
